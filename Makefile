@@ -13,9 +13,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: run test setup lint fast slow golden ui e2e frameworks gpu-wheels clean help
+.PHONY: run test setup lint fast slow golden ui e2e frameworks gpu-wheels dist site python3.14 clean help
 
-run: setup ## train mnist-mlp-small and show it
+run: setup ## train mnist-mlp-small for a minute and show it
+	@echo "10 epochs of mnist-mlp-small: about a minute on two cores; the screen says when it ends once it trains"
 	@$(BIN)/dlmon run mnist-mlp-small
 
 test: lint fast slow ui e2e ## run every test
@@ -24,13 +25,14 @@ setup: $(VENV)/installed ## set up .venv
 
 $(VENV)/installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "dlmon needs Python 3.11, 3.12 or 3.13: install one, or say make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "setting up $(VENV) with TensorFlow and the tools, once: 2.4 GB on disk"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
 # What runs in other people's interpreters and on other machines, which may have Python 3.10.
-ELSEWHERE := workloads $(addprefix dlmon.,alerts comparison doctor instrument launch log records \
-	protocol remote sensors session slurm statistics supervisor sweep system)
+ELSEWHERE := workloads $(addprefix dlmon.,alerts comparison doctor exporter instrument launch log records \
+	protocol remote sensors session slurm statistics supervisor sweep system trackers)
 
 lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
@@ -81,6 +83,25 @@ gpu-wheels: setup ## download what a machine with a GPU and no package index lac
 		$(addprefix --platform ,$(addsuffix _x86_64,manylinux_2_28 manylinux_2_27 manylinux_2_17 manylinux2014)) \
 		--requirement bench/gpu_wheels.txt
 	@du -sh .wheels
+
+dist: setup ## build a wheel, an sdist and dlmon.pyz, and install each as people do
+	packaging/build $(PYTHON)
+	PATH="$(abspath build/tools/bin):$$PATH" $(BIN)/pytest tests/dist/test_dist.py
+
+site: setup ## build the pages of docs/ as a site, into build/site
+	$(PYTHON) -m venv build/site-tools
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["site"], sep="\n")' \
+		| build/site-tools/bin/python -m pip install --quiet --requirement /dev/stdin
+	NO_MKDOCS_2_WARNING=1 build/site-tools/bin/mkdocs build --quiet --clean --config-file packaging/site/mkdocs.yml
+	$(BIN)/pytest tests/dist/test_site.py
+
+# A Debian of its own for Python 3.14, as root: `make python3.14 dist` tries dlmon there, too.
+python3.14: build/sid/usr/bin/python3.14 ## make a folder with Debian sid, whose Python is 3.14
+
+build/sid/usr/bin/python3.14:
+	rm -rf build/sid
+	debootstrap --variant=minbase --include=python3,ca-certificates sid build/sid \
+		"$$(apt-get indextargets --format '$$(REPO_URI)' | grep -m 1 '/debian/$$')"
 
 clean: ## remove .venv and what the tools left
 	rm -rf $(VENV) $(FRAMEWORKS) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -64,7 +64,7 @@ def start(name: str | None = None, *, interval: float = 1.0) -> str:
     if isinstance(answer, Refused):
         shutil.rmtree(folder, ignore_errors=True)
         raise RuntimeError(answer.reason)
-    supervisor.send("detach")
+    supervisor.detach()
     supervisor.release()
     deadline = time.monotonic() + _SOCKET_TIMEOUT_S
     while not socket_path.exists() and time.monotonic() < deadline:

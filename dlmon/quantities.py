@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
-from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch
+from dlmon.records import RunSeconds, SecondsPerEpoch, Throughput
 from dlmon.records.record import record
+from dlmon.records.words import SAMPLES_PER_S, STEPS_PER_S, TOKENS_PER_S
 
 SAMPLES_PER_SECOND, STEPS_PER_SECOND = "samples_per_second", "steps_per_second"
 TOKENS_PER_SECOND = "tokens_per_second"
@@ -99,18 +100,22 @@ QUANTITIES = (
         is_compared=False,
         is_reported=True,
     ),
-    Quantity(STEPS_PER_SECOND, unit="steps/s", less_is_better=False, is_compared=False),
+    Quantity(STEPS_PER_SECOND, unit=STEPS_PER_S, less_is_better=False, is_compared=False),
     Quantity(STEP_MS, unit="milliseconds per batch", per="batch", is_compared=False),
     Quantity(
         SAMPLES_PER_SECOND,
-        unit="samples/s",
+        unit=SAMPLES_PER_S,
         less_is_better=False,
         is_reported=True,
         is_listed=True,
         parts=("band",),
     ),
     Quantity(
-        TOKENS_PER_SECOND, unit="tokens/s", less_is_better=False, is_reported=True, parts=("band",)
+        TOKENS_PER_SECOND,
+        unit=TOKENS_PER_S,
+        less_is_better=False,
+        is_reported=True,
+        parts=("band",),
     ),
     Quantity(MEASURED_PEAK_PCT, "of the measured peak", "%", False, number_format="share"),
     Quantity(PRINTED_PEAK_PCT, "of the maker's peak", "%", False, number_format="share"),
@@ -158,44 +163,20 @@ GPU_ACTIVITY = tuple(
 """Keys of the activities of a busy GPU; most GPUs before Hopper don't report them."""
 
 
-@record(frozen=True)
-class Throughput:
-    """A steady throughput with its unit: samples, steps or tokens per second."""
-
-    measured: SamplesPerSecond
-    unit: str
-
-
 class Throughputs(Protocol):
     """The throughputs of a snapshot, a result or a loop."""
 
     @property
-    def samples_per_second(self) -> SamplesPerSecond | None: ...
+    def samples_per_second(self) -> Throughput | None: ...
 
     @property
-    def counts_steps(self) -> bool | None: ...
-
-    @property
-    def tokens_per_second(self) -> SamplesPerSecond | None: ...
-
-
-def rate_unit(figures: object) -> str:
-    """Return the unit of a throughput: steps if the size of a script's batches isn't known.
-
-    Args:
-        figures: a snapshot, a result, a loop or a session; None for a run without figures.
-    """
-    counts_steps = getattr(figures, "counts_steps", None)
-    return BY_KEY[STEPS_PER_SECOND if counts_steps else SAMPLES_PER_SECOND].unit
+    def tokens_per_second(self) -> Throughput | None: ...
 
 
 def throughputs_of(figures: Throughputs) -> tuple[Throughput, ...]:
     """Return the known steady throughputs: in samples or steps first, then in tokens."""
-    measured = (
-        (figures.samples_per_second, rate_unit(figures)),
-        (figures.tokens_per_second, BY_KEY[TOKENS_PER_SECOND].unit),
-    )
-    return tuple(Throughput(rate, unit) for rate, unit in measured if rate is not None)
+    measured = figures.samples_per_second, figures.tokens_per_second
+    return tuple(rate for rate in measured if rate is not None)
 
 
 def value_of(figures: object, key: str) -> float | None:
@@ -205,7 +186,7 @@ def value_of(figures: object, key: str) -> float | None:
 
 def number_in(value: Any) -> float | None:
     """Return the number of a value that may have a band: of a throughput, the mean."""
-    if isinstance(value, SamplesPerSecond):
+    if isinstance(value, Throughput):
         return value.mean
     return value.value if isinstance(value, SecondsPerEpoch | RunSeconds) else value
 

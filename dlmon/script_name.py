@@ -32,6 +32,12 @@ def named_script(command: tuple[str, ...]) -> NamedScript | None:
     return None
 
 
+def from_script(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command from its script on; all of them if it names none."""
+    script = named_script(command)
+    return command if script is None else command[command.index(script.word) :]
+
+
 def script_name(command: tuple[str, ...]) -> str:
     """Return a command's display name: its script or module, else the program."""
     script = named_script(command)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+# Textual reads this at import: the charts have all shades, whatever this terminal can show.
+os.environ["TEXTUAL_COLOR_SYSTEM"] = "truecolor"
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from fakes.hosts import FakeHost, facts, sample, session
@@ -25,10 +27,10 @@ from fakes.states import STATES, Stage, staged
 from textual.widgets import Input
 
 from dlmon.records import Process
+from tui.compare.compare_screen import CompareScreen
 from tui.drawing.themes import DARK, LIGHT
 from tui.home.run_form import ScriptForm
 from tui.hosts.hosts_screen import HostsScreen
-from tui.sessions.compare_screen import CompareScreen
 
 FOLDER = Path(__file__).parent
 
@@ -47,7 +49,7 @@ class Picture:
 
 PICTURES = {
     "own-scripts": Picture(
-        "home", "earlier-runs", "F8 on the home screen: a script of your own", form=True
+        "home", "earlier-runs", "E on the home screen: a script of your own", form=True
     ),
     "hardware": Picture("gpus", "2-gpus-in-depth", "g on the live screen: every GPU in depth"),
     "measuring": Picture("live", "badges", "a run on a machine that was busy at the start"),
@@ -75,7 +77,7 @@ async def draw(picture: Picture) -> str:
 
 async def _fill_in(stage: Stage) -> None:
     """Open the form for a script, and type a command that is on any machine."""
-    await stage.press("f8")
+    await stage.press("E")
     await until(stage.pilot, lambda: isinstance(stage.app.screen, ScriptForm))
     typed = {"command": "python3 train.py --epochs 3", "name": "baseline"}
     for name, text in typed.items():
@@ -109,17 +111,17 @@ async def draw_hosts() -> str:
     who: dict[str, tuple[str, int, int, dict[int, str], list[Any]]] = {
         "gpu1": (h100, 80, 8, {0: "ada", 1: "ada", 2: "ada", 5: "grace"}, [
             session(1, workload="resnet50", name="night", epoch=12, epochs=90, gpus=[0],
-                    samples_per_second=2_410.0),
-            session(2, workload="vgg16", epoch=None, phase="compiling", samples_per_second=None,
+                    rates=_rates(2_410.0)),
+            session(2, workload="vgg16", epoch=None, phase="compiling", rates=[],
                     gpus=[5]),
         ]),
         "gpu2": (a100, 80, 4, dict.fromkeys(range(4), "alan"), []),
         "gpu3": ("NVIDIA GeForce RTX 4090", 24, 2, {0: "grace"}, [
-            session(3, samples_per_second=31_200.0),
+            session(3, rates=_rates(31_200.0)),
         ]),
         "gpu4": ("NVIDIA L40S", 48, 2, {}, []),
         "cpu1": ("", 0, 0, {}, [
-            session(4, workload="imdb-fasttext", epoch=2, samples_per_second=820.0, gpus=[]),
+            session(4, workload="imdb-fasttext", epoch=2, rates=_rates(820.0), gpus=[]),
         ]),
     }  # fmt: skip
     hosts = [FakeHost(name, clock) for name in (*who, "lab@gpu5")]
@@ -132,9 +134,9 @@ async def draw_hosts() -> str:
         ):
             _live(host, clock, gpus, users, name, memory_gib)
             host.run(*trained)
-        hosts[2].link.fail("gpu3: the connection was closed", retry_s=15)
+        hosts[2].connection.fail("gpu3: the connection was closed", retry_s=15)
         unknown = "has a host key that is not known yet: run ssh lab@gpu5 once, and check it"
-        hosts[5].link.fail(f"lab@gpu5 {unknown}", may_pass=False, retry_s=60)
+        hosts[5].connection.fail(f"lab@gpu5 {unknown}", may_pass=False, retry_s=60)
         for _ in range(2):
             screen.tick()
             await pilot.pause()
@@ -142,12 +144,16 @@ async def draw_hosts() -> str:
         return app.export_screenshot(title=f"dlmon watch {names} (invented machines)")
 
 
+def _rates(samples_per_second: float) -> list[dict[str, Any]]:
+    return [{"per_second": samples_per_second, "unit": "samples/s"}]
+
+
 def _live(
     host: FakeHost, clock: Clock, gpus: int, users: dict[int, str], name: str, memory_gib: int
 ) -> None:
     """Let a machine have sampled itself for a while: the GPUs with a user are busy."""
     host.connect()
-    host.link.report(facts(gpus=gpus, name=name, memory_gib=memory_gib))
+    host.connection.report(facts(gpus=gpus, name=name, memory_gib=memory_gib))
     rows = tuple(
         Process(4_000 + gpu, user, f"python3 {user}/train.py", 100.0, 9, gpus=(gpu,))
         for gpu, user in users.items()
@@ -162,7 +168,7 @@ def _live(
             busy |= {"memory_used_mib": used_mib, "temperature_c": 40 + busy_pct // 4}
             read.append(replace(gpu, **busy) if gpu.index in users else gpu)
         cpu = replace(moment.cpu, pct=12 + 3 * len(users), load_1m=2.0 + 2 * len(users))
-        host.link.report(replace(moment, gpus=tuple(read) or None, cpu=cpu))
+        host.connection.report(replace(moment, gpus=tuple(read) or None, cpu=cpu))
 
 
 if __name__ == "__main__":

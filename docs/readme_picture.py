@@ -1,11 +1,12 @@
-"""Record a real run in a terminal, as an animated SVG for the README.
+"""Record the moving picture of the README: a script waits for data, and is mended.
 
-    python docs/readme_picture.py OUT.svg -- run cifar10-cnn --steps 45 --epochs 3
+    python docs/readme_picture.py [--python .frameworks/bin/python] [docs/run.svg]
 
-What follows -- are the arguments of dlmon. tmux is the terminal: nothing else has to be installed,
-and nothing reaches the network. The SVG holds each row of the screen once for as long as it stood
-unchanged, moves by CSS alone, and has a background of its own: it is as readable on a light page
-as on a dark one.
+It runs `dlmon exec -- python train.py` twice in tmux, the second time with loader workers, then
+`dlmon compare`. The script is a real one of PyTorch, its disk a slow one. Nothing else has to be
+installed, and nothing reaches the network. The SVG holds each row of the screen once for as long
+as it stood unchanged, moves by CSS alone, and has a background of its own: it is as readable on a
+light page as on a dark one.
 """
 
 from __future__ import annotations
@@ -14,14 +15,13 @@ import argparse
 import html
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -31,82 +31,160 @@ from rich.style import Style
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
-MOST_BYTES = 1_000_000
+MOST_BYTES = 300_000
+WIDTH, HEIGHT = 100, 30
+PROMPT = "$ "
+SCRIPT = '''\
+import argparse
+import time
+import warnings
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+warnings.filterwarnings("ignore", message="This DataLoader will create")
+
+
+class Digits(Dataset):
+    """Random digits on a slow disk: each read takes 3 ms."""
+
+    def __len__(self):
+        return 2_048
+
+    def __getitem__(self, index):
+        time.sleep(0.003)
+        label = index % 10
+        return torch.randn(784) + label / 5, label
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=6)
+parser.add_argument("--workers", type=int, default=0)
+args = parser.parse_args()
+torch.set_num_threads(1)
+loader = DataLoader(
+    Digits(),
+    batch_size=32,
+    num_workers=args.workers,
+    persistent_workers=args.workers > 0,
+)
+layers = nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)
+network = nn.Sequential(*layers)
+optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
+for epoch in range(args.epochs):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(network(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(f"epoch {epoch + 1}: loss {loss.item():.3f}")
+'''
 _CELL_WIDTH, _CELL_HEIGHT, _FONT_SIZE = 8.4, 18, 14
 _BACKGROUND = "#121416"
 _FOREGROUND = "#dfe4ea"
 _LOOKS = re.compile(r"\x1b\[[0-9;:]*m")
-_STILL_S = 4.0
-"""How long the last picture stands before the animation begins again."""
 
 Row = tuple[tuple[str, Style], ...]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What the terminal showed from a time on, as rows with escape sequences for colours."""
+    """What the terminal showed, as rows with escape sequences for colours, and for how long."""
 
-    at_s: float
+    shown_s: float
     rows: tuple[str, ...]
 
 
-@contextmanager
-def terminal(command: Sequence[str], width: int, height: int) -> Iterator[Callable[..., str]]:
-    """Run a command in a terminal of that size; yield what asks tmux for something."""
-    with tempfile.TemporaryDirectory(prefix="dlmon-picture-") as folder:
-        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+class Terminal:
+    """A shell in tmux, and the frames that were kept of it."""
 
-        def tmux(*arguments: str) -> str:
-            return subprocess.run(
-                ["tmux", "-u", "-f", os.devnull, "-S", f"{folder}/tmux", *arguments],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._socket, self._environment = folder / "tmux", environment
+        self.frames: list[Frame] = []
+        size = ("-x", str(WIDTH), "-y", str(HEIGHT))
+        shell = ("env", "COLORTERM=truecolor", f"PS1={PROMPT}", "bash", "--norc", "--noprofile")
+        self.tmux("new-session", "-d", *size, "-c", str(folder), *shell)
+        self.tmux("set-option", "-g", "status", "off")
+        self.tmux("resize-window", *size)
 
-        size = ("-x", str(width), "-y", str(height))
-        tmux("new-session", "-d", *size, "env", "COLORTERM=truecolor", *command)
-        # What ended is still to be seen.
-        tmux("set-option", "-g", "remain-on-exit", "on")
-        tmux("set-option", "-g", "status", "off")
-        tmux("resize-window", *size)
-        try:
-            yield tmux
-        finally:
-            tmux("kill-server")
+    def tmux(self, *arguments: str) -> str:
+        """Return what tmux prints for a command."""
+        return subprocess.run(
+            ["tmux", "-u", "-f", os.devnull, "-S", str(self._socket), *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    def wait_for(self, text: str, most_s: float = 120.0) -> None:
+        """Wait until a text stands on the screen.
+
+        Raises:
+            TimeoutError: it doesn't come.
+        """
+        end = time.monotonic() + most_s
+        while text not in self.tmux("capture-pane", "-p"):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{text!r} is not in:\n{self.tmux('capture-pane', '-p')}")
+            time.sleep(0.1)
+
+    def wait_for_prompt(self) -> None:
+        """Wait until the last line is the shell's prompt."""
+        while self.tmux("capture-pane", "-p").rstrip().rpartition("\n")[2] != PROMPT.rstrip():
+            time.sleep(0.1)
+
+    def keep(self, shown_s: float, command: str = "") -> None:
+        """Keep what stands there now as the next frame, below the command that it comes from."""
+        rows = self.tmux("capture-pane", "-e", "-p").split("\n")[:HEIGHT]
+        above = [f"\x1b[1m{PROMPT}{command}\x1b[0m"] if command else []
+        self.frames.append(Frame(shown_s, self_contained([*above, *rows, ""][: HEIGHT + 1])))
+
+    def run(self, command: str) -> None:
+        """Run a command on an empty screen."""
+        self.tmux("send-keys", "clear", "Enter")
+        time.sleep(0.5)
+        self.tmux("send-keys", "-l", command)
+        self.tmux("send-keys", "Enter")
+
+
+def recorded(terminal: Terminal) -> list[Frame]:
+    """Return the frames of the two runs and of their comparison."""
+    slow, mended = "dlmon exec -- python train.py", "dlmon exec -- python train.py --workers 8"
+    terminal.run(slow)
+    terminal.wait_for("DATA-BOUND")
+    for _ in range(3):
+        time.sleep(4)
+        terminal.keep(1.5, slow)
+    terminal.wait_for(" completed")
+    terminal.keep(2, slow)
+    terminal.tmux("send-keys", "q")
+    terminal.wait_for_prompt()
+    terminal.run(mended)
+    for epoch in range(2, 6, 2):
+        terminal.wait_for(f"epoch {epoch}:")
+        terminal.keep(1, mended)
+    terminal.wait_for(" completed")
+    terminal.keep(2.5, mended)
+    terminal.tmux("send-keys", "q")
+    terminal.wait_for_prompt()
+    terminal.run("dlmon compare last~1 last | head -20")
+    time.sleep(1)
+    terminal.wait_for_prompt()
+    terminal.keep(5)
+    return terminal.frames
 
 
 def self_contained(rows: Sequence[str]) -> tuple[str, ...]:
     """Return rows that each begin with the look that tmux goes on with from the row before."""
-    found, carried = [], ""
+    whole, look = [], ""
     for row in rows:
-        found.append(carried + row)
+        whole.append(look + row)
         for sequence in _LOOKS.findall(row):
             resets = sequence[2:-1].partition(";")[0] in ("", "0")
-            carried = sequence if resets else carried + sequence
-    return tuple(found)
-
-
-def record(
-    command: Sequence[str], width: int, height: int, every_s: float, most_s: float, until: str
-) -> list[Frame]:
-    """Return what a terminal shows, one frame for each change, until a word stands in it."""
-    frames: list[Frame] = []
-    with terminal(command, width, height) as tmux:
-        begin = time.monotonic()
-        seen_at = None
-        while (now := time.monotonic() - begin) < most_s:
-            rows = self_contained(tmux("capture-pane", "-e", "-p").split("\n")[:height])
-            plain = Text.from_ansi("\n".join(rows)).plain
-            if plain.strip() and (not frames or frames[-1].rows != rows):
-                frames.append(Frame(now, rows))
-            if seen_at is None and until in plain:
-                seen_at = now
-            if seen_at is not None and now > seen_at + 2 * every_s:
-                break
-            time.sleep(every_s)
-    return frames
+            look = sequence if resets else look + sequence
+    return tuple(whole)
 
 
 def styled(row: str) -> Row:
@@ -149,18 +227,17 @@ def drawn_row(row: str, y: int, name_of: Callable[[str], str]) -> str:
     return "".join((*behind, *texts))
 
 
-def animated(frames: Sequence[Frame], width: int, height: int, title: str) -> str:
+def animated(frames: Sequence[Frame], title: str) -> str:
     """Return frames as an SVG that plays them again and again, without a script."""
-    begin = frames[0].at_s
-    lasts_s = frames[-1].at_s - begin + _STILL_S
     names: dict[str, str] = {}
 
     def name_of(style: str) -> str:
         return names.setdefault(style, f"c{len(names)}")
 
-    starts = [frame.at_s - begin for frame in frames] + [lasts_s]
+    starts = [0.0, *accumulate(frame.shown_s for frame in frames)]
+    lasts_s = starts[-1]
     groups, rules = [], []
-    for y in range(height):
+    for y in range(HEIGHT + 1):
         # Each stretch of time in which the row stood unchanged.
         first = 0
         for number in range(1, len(frames) + 1):
@@ -181,7 +258,7 @@ def animated(frames: Sequence[Frame], width: int, height: int, title: str) -> st
                 )
                 groups.append(f'<g style="animation-name:{name}" class="a">{body}</g>')
             first = number
-    across, down = round(width * _CELL_WIDTH + 16), height * _CELL_HEIGHT + 16
+    across, down = round(WIDTH * _CELL_WIDTH + 16), (HEIGHT + 1) * _CELL_HEIGHT + 16
     classes = "".join(f".{name}{{{style}}}" for style, name in names.items())
     font = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
     return (
@@ -196,25 +273,34 @@ def animated(frames: Sequence[Frame], width: int, height: int, title: str) -> st
 
 
 def main() -> None:
-    """Record, and write what is asked for."""
+    """Record, and write the picture."""
+    root = Path(__file__).parent.parent
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("svg", type=Path)
-    parser.add_argument("--size", default="110x32", metavar="WIDTHxHEIGHT")
-    parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS")
-    parser.add_argument("--most", type=float, default=120.0, metavar="SECONDS")
-    parser.add_argument("--until", default=" completed", help="what stands there at the end")
-    parser.add_argument("arguments", nargs="+", metavar="-- ARGUMENTS")
-    asked = parser.parse_args()
-    width, height = map(int, asked.size.split("x"))
-    title = shlex.join(["dlmon", *asked.arguments])
-    command = [sys.executable, "-c", "from tui.start import main; main()", *asked.arguments]
-    frames = record(command, width, height, asked.every, asked.most, asked.until)
-    picture = animated(frames, width, height, title)
-    asked.svg.write_text(picture, encoding="utf-8")
+    parser.add_argument("svg", type=Path, nargs="?", default=root / "docs" / "run.svg")
+    parser.add_argument("--python", type=Path, default=root / ".frameworks" / "bin" / "python")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="dlmon-picture-") as name:
+        folder = Path(name)
+        (folder / "train.py").write_text(SCRIPT)
+        path = (arguments.python.absolute().parent, Path(sys.executable).parent, os.environ["PATH"])
+        environment = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "PATH": os.pathsep.join(map(str, path)),
+            "XDG_STATE_HOME": f"{folder}/state",
+            "XDG_CONFIG_HOME": f"{folder}/config",
+        }
+        terminal = Terminal(folder, environment)
+        try:
+            frames = recorded(terminal)
+        finally:
+            terminal.tmux("kill-server")
+    picture = animated(frames, "dlmon exec -- python train.py")
+    arguments.svg.write_text(picture, encoding="utf-8")
     size = len(picture.encode())
     print(f"{len(frames)} frames, {size:,} bytes")
     if size > MOST_BYTES:
-        sys.exit(f"more than {MOST_BYTES:,} bytes: record less, or at a smaller size")
+        sys.exit(f"more than {MOST_BYTES:,} bytes: keep fewer frames")
 
 
 if __name__ == "__main__":

@@ -24,20 +24,23 @@ BEGIN = "<!-- From here on: made by docs/record_tables.py; don't edit. -->"
 END = "<!-- To here: made by docs/record_tables.py. -->"
 
 JSON_TYPES: dict[Any, str] = {
-    int: "integer",
+    int: "int",
     float: "number",
     str: "string",
-    bool: "boolean",
+    bool: "bool",
     Any: "any",
     Value: "string or number",
-    Value | None: "string, number or null",
+    Value | None: "string or number?",
 }
 EVERYWHERE = {
-    "t": "When, by CLOCK_MONOTONIC, in nanoseconds.",
-    "wall": "When, in Unix seconds.",
-    "why": "The reason of each field that is null, by its name.",
+    "t": "the time of the record, by CLOCK_MONOTONIC.",
+    "wall": "the same time, in Unix seconds.",
+    "why": "the reason of each field that is null, by its name.",
+    "begin": "its start.",
+    "end": "its end.",
+    "trainer": "as in `Phase`.",
 }
-"""What fields of these names mean where their class says nothing else."""
+"""What fields of these names mean if their class says nothing else: the page says it once."""
 
 
 class NoMeaning(LookupError):
@@ -65,13 +68,27 @@ def tables() -> str:
 
 
 def section(cls: type[Any], heading: str) -> str:
-    """Return a heading, what the class says of itself, and the table of its fields."""
-    head = "| field | JSON type | always | meaning |\n| --- | --- | --- | --- |"
-    return "\n".join([heading, "", describe(cls)[0], "", head, *_rows(cls), ""])
+    """Return a heading, the prose of the class's docstring, and the table of its fields.
+
+    Fields with the meaning that they have everywhere are only named, below the table.
+    """
+    parts = [heading, "", describe(cls)[0], ""]
+    rows = list(_rows(cls))
+    special = [row for name, row in rows if _is_special(name, row)]
+    if special:
+        parts += ["| field | type | meaning |", "| --- | --- | --- |", *special, ""]
+    usual = [f"`{name}`" for name, row in rows if not _is_special(name, row)]
+    if usual:
+        parts += [f"{', '.join(usual)}.", ""]
+    return "\n".join(parts)
 
 
-def _rows(cls: type[Any]) -> Iterator[str]:
-    """Yield the rows of a class's fields; what stands within the record has its rows there."""
+def _is_special(name: str, row: str) -> bool:
+    return not row.endswith(f" {EVERYWHERE.get(name)} |")
+
+
+def _rows(cls: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the row of each field, also of objects that a record holds unfolded."""
     _, meanings = describe(cls)
     hints = get_type_hints(cls)
     for spec in fields(cls):
@@ -79,8 +96,8 @@ def _rows(cls: type[Any]) -> Iterator[str]:
         if spec.metadata == WITHIN:
             yield from _rows(hint)
         else:
-            always = "yes" if _always(spec) else ""
-            yield f"| `{spec.name}` | {_json_type(hint)} | {always} | {meanings[spec.name]} |"
+            name = f"**`{spec.name}`**" if _always(spec) else f"`{spec.name}`"
+            yield spec.name, f"| {name} | {_json_type(hint)} | {meanings[spec.name]} |"
 
 
 def describe(cls: type[Any]) -> tuple[str, dict[str, str]]:
@@ -105,8 +122,7 @@ def _listed(attributes: str) -> dict[str, str]:
 
 
 def _sentence(text: str) -> str:
-    text = text.replace("`PHASES`", ", ".join(PHASES)).replace("|", "\\|")
-    return text[0].upper() + text[1:]
+    return text.replace("`PHASES`", ", ".join(PHASES)).replace("|", "\\|")
 
 
 def _title(record: type[Any]) -> str:
@@ -144,14 +160,15 @@ def _json_type(hint: Any) -> str:
     if isinstance(hint, type) and issubclass(hint, Word):
         return "string"
     if isinstance(hint, type) and is_dataclass(hint):
-        return f"object: [{hint.__name__}](#{hint.__name__.lower()})"
+        return f"[{hint.__name__}](#{hint.__name__.lower()})"
     arguments = get_args(hint)
     if get_origin(hint) is tuple:
-        return f"array of {_json_type(arguments[0]).removeprefix('object: ')}"
+        item = _json_type(arguments[0])
+        return f"({item})[]" if " or " in item else f"{item}[]"
     if get_origin(hint) is dict:
-        return f"object of {_json_type(arguments[1])}"
-    known = [_json_type(each) for each in arguments if each is not NoneType]
-    return " or ".join([*known, "null"] if NoneType in arguments else known)
+        return f"{{{_json_type(arguments[1])}}}"
+    kinds = [_json_type(each) for each in arguments if each is not NoneType]
+    return " or ".join(kinds) + ("?" if NoneType in arguments else "")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from textual.screen import ModalScreen, Screen
 from dlmon.cli.start import Start
 from dlmon.exit_codes import FAILED
 from dlmon.options.settings import remembered
-from dlmon.protocol.stop import TERMINAL_CLOSED
 from dlmon.records.sanitize import clean
 from dlmon.render.console import print_in_ascii
 from dlmon.system.signals import end_with_terminal
@@ -126,6 +125,8 @@ class DlmonApp(BaseApp):
         # Textual parses all others again.
         read_all = partial(self.stylesheet.read_all, sorted(_STYLE_SHEETS.glob("*/**/*.tcss")))
         self.call_later(self.call_after_refresh, read_all)
+        if self.start.notice:
+            self.call_later(self.show_notice, self.start.notice)
 
     async def on_unmount(self) -> None:
         """Close all connections, whose sessions go on; stop the runs of sweeps."""
@@ -166,9 +167,6 @@ class DlmonApp(BaseApp):
 
     def action_hosts(self) -> None:
         flows.hosts.pick_hosts(self)
-
-    def action_script(self) -> None:
-        self.run_worker(partial(flows.runs.run_script, self))
 
     def action_sessions(self) -> None:
         """List the sessions beside the top session, on its host if it is on another one.
@@ -233,10 +231,11 @@ class DlmonApp(BaseApp):
         except Exception:
             self.leave_all_running()
             raise
-        from dlmon.render.summary import print_exit_message, print_sweep_exit_message
+        from dlmon.render.summary import Ending, print_exit_message, print_sweep_exit_message
 
+        usual = self.settings.usual_directory
         for run in self.sweeps:
-            print_sweep_exit_message(run, self.usual_directory)
+            print_sweep_exit_message(run, usual)
         if code is None and self.return_code:
             # An error ended the app; Textual has printed it.
             self.leave_all_running()
@@ -249,7 +248,8 @@ class DlmonApp(BaseApp):
         if self.refused is not None:
             print(f"dlmon: {clean(self.refused)}", file=sys.stderr)
         for session in self.shown_sessions:
-            print_exit_message(session.follower, stops=session.needs_us, usual=self.usual_directory)
+            ending = Ending(self.start.verbose, usual)
+            print_exit_message(session.follower, stops=session.needs_us, ending=ending)
         return self.return_code or 0 if code is None else code
 
     def leave_all_running(self) -> None:
@@ -257,12 +257,12 @@ class DlmonApp(BaseApp):
         from dlmon.render.summary import leave_running
 
         if self.starting is not None:
-            self.starting.supervisor.send("detach")
+            self.starting.supervisor.detach()
             self.starting.supervisor.release()
             print("dlmon: the session still starts; dlmon attach shows it", file=sys.stderr)
         for session in self.shown_sessions:
             if session.supervisor is not None and session.needs_us:
-                leave_running(session.follower, session.supervisor, self.usual_directory)
+                leave_running(session.follower, session.supervisor, self.settings.usual_directory)
                 session.screen.detached = True
 
 
@@ -282,6 +282,8 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
     if start.replayed:
         replay = app.sources.host_replay(start.replayed, start.replayed_hosts or None)
         return partial(flows.recordings.host_replay_screen, replay)
+    if start.metrics is not None:
+        return partial(flows.recordings.metrics_screen, app, *start.metrics)
     if start.started is not None:
         return partial(flows.runs.starting_screen, app, Starting(start.started))
     if start.remote is not None:
@@ -296,12 +298,12 @@ def _first_screen(app: DlmonApp, start: Start) -> Callable[[], Screen[Any]]:
 
 
 def _report_closed_terminal(app: DlmonApp) -> None:
-    """Tell our supervisors why they stop, and stop the sweeps."""
+    """Tell our supervisors that the terminal is closed, and stop the sweeps."""
     for run in app.sweeps:
-        run.stop()
+        run.leave_at_once()
     for session in app.shown_sessions:
         if session.supervisor is not None and session.needs_us:
-            session.supervisor.send(TERMINAL_CLOSED)
+            session.supervisor.hang_up()
 
 
 def _leave_terminal(app: DlmonApp, stop: bool) -> None:
@@ -331,13 +333,13 @@ def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | N
         requests.NotifyEnd: flows.hosts.end_session,
         requests.NotifyAlert: flows.settings.notify_alert,
         requests.Train: flows.runs.train,
+        requests.RunScript: flows.runs.run_script,
         requests.TrainAgain: flows.runs.train_again,
         requests.TrainSeveral: flows.runs.train_several,
         requests.ShowSession: flows.sessions.show_session,
         requests.ShowHostSession: flows.hosts.show_host_session,
         requests.ShowSweptSession: flows.runs.show_swept_session,
         requests.ShowSweep: flows.runs.show_sweep,
-        requests.ShowHost: flows.hosts.show_host,
         requests.ShowNodes: flows.hosts.show_nodes,
         requests.WatchHosts: flows.hosts.watch_hosts,
         requests.ListHostSessions: flows.hosts.list_host_sessions,

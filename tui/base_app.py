@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
 from dlmon.cli.start import Start
-from dlmon.log.folder import LogError, log_directory
 from dlmon.records.sanitize import clean
 from tui.shown_session import ShownSession, Starting
 from tui.textual_internals import PunctualApp
@@ -51,15 +49,6 @@ class BaseApp(PunctualApp[int]):
         self.saved_theme = ""
 
     @property
-    def usual_directory(self) -> Path | None:
-        """The default log directory; None if there is none."""
-        log_dir = self.settings.log_dir
-        try:
-            return log_directory(None if log_dir is None else Path(log_dir))
-        except LogError:
-            return None
-
-    @property
     def running_sweep(self) -> SweepRun | None:
         """The sweep that is running; there is at most one."""
         run = None if self.sweep_screen is None else self.sweep_screen.run
@@ -84,6 +73,12 @@ class BaseApp(PunctualApp[int]):
     def clean_up(self, screen: Screen[Any]) -> None:
         """Call the cleanup of a screen that is closed."""
         self.cleanups.pop(screen, lambda: None)()
+
+    def explain_refusal(self, action: str) -> bool:
+        reason = getattr(self.screen, "why_not", lambda action: "")(action.partition("(")[0])
+        if reason:
+            self.notify(reason, severity="warning", markup=False)
+        return bool(reason)
 
     def show_notice(self, sentence: str) -> None:
         self.notify(sentence, markup=False)

@@ -13,6 +13,7 @@ from textual.screen import Screen
 if TYPE_CHECKING:
     from dlmon.log.label import Label
     from dlmon.options.run_options import RunOptions
+    from dlmon.options.script import ScriptRun
     from dlmon.remote.host import WatchedHost
     from dlmon.remote.host_replay import HostReplay, RecordedHost
     from dlmon.session.source import SessionSource
@@ -64,6 +65,12 @@ class Train(Request):
 
 class TrainSeveral(Train):
     """Ask which options to vary, and train a workload several times."""
+
+
+class RunScript(Request):
+    """Run a script, or ask for one first."""
+
+    script: ScriptRun | None = None
 
 
 class TrainAgain(Request):
@@ -172,12 +179,6 @@ class WatchHosts(Request):
     """
 
     words: tuple[str, ...]
-
-
-class ShowHost(Request):
-    """Show a host in full."""
-
-    host: WatchedHost
 
 
 class ShowNodes(Request):

@@ -6,18 +6,24 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from textual.binding import ActiveBinding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.screen import Screen
 
 from dlmon.records.record import record
+from dlmon.render.wrap import first_words
 from tui.messages import Export
+from tui.screens.key_groups import KeyHelp, group_of
+from tui.widgets.lines import fit
 
 if TYPE_CHECKING:
     from tui.base_app import BaseApp
 
-_APART = "  "
+_NAME, _KEYS, _FRAME = 18, 9, 6
+# The groups from the most wanted command to those that stop what runs.
+_ORDER = ("Look", "Share", "Time", "Move", "Leave, help", "Run")
 _CLOSES_S = 0.2
 _PALETTE = "app.command_palette"
 # Actions that every screen of Textual has.
@@ -39,8 +45,8 @@ class Commands(Provider):
 
     async def discover(self) -> Hits:
         for command in self._commands():
-            name = _with_keys(Content(command.name), command.keys)
-            yield DiscoveryHit(name, command.run, command.name, command.sentence)
+            row = _row(Content(command.name), command, self.screen.size.width)
+            yield DiscoveryHit(row, command.run, command.name)
 
     async def search(self, query: str) -> Hits:
         """Offer commands whose name matches; a match of the sentence has half the score."""
@@ -50,21 +56,20 @@ class Commands(Provider):
             if score <= 0:
                 score, name = matcher.match(command.sentence) / 2, Content(command.name)
             if score > 0:
-                yield Hit(
-                    score,
-                    _with_keys(name, command.keys),
-                    command.run,
-                    text=command.name,
-                    help=command.sentence,
-                )
+                row = _row(name, command, self.screen.size.width)
+                yield Hit(score, row, command.run, text=command.name)
 
     def _commands(self) -> Iterable[Command]:
         app: BaseApp = self.app  # type: ignore[assignment]
-        return sorted(commands_of(app, self.screen), key=lambda command: command.name)
+        return commands_of(app, self.screen)
 
 
-def _with_keys(name: Content, keys: str) -> Content:
-    return Content.assemble(name, _APART, (keys, "$text-accent")) if keys else name
+def _row(name: Content, command: Command, width: int) -> Content:
+    """Return a row of the palette: the name, the keys, and as much of the sentence as fits."""
+    gap = " " * max(2, _NAME - cell_len(command.name))
+    keys = fit(command.keys, _KEYS)
+    sentence = first_words(command.sentence, max(1, width - _NAME - _KEYS - _FRAME))
+    return Content.assemble(name, gap, (keys, "$text-accent"), (sentence, "$text-muted"))
 
 
 def commands_of(app: BaseApp, screen: Screen[object]) -> Iterable[Command]:
@@ -108,31 +113,41 @@ def _toggle(app: BaseApp, name: str, attribute: str) -> None:
     app.show_notice(f"{name} at the end of a run: {_on_or_off(is_on)}")
 
 
-def keys_of(app: BaseApp) -> list[tuple[str, str]]:
-    """Return the keys of each action of the top screen, with a sentence that explains it."""
-    keys: dict[str, dict[str, None]] = {}
-    descriptions: dict[str, str] = {}
-    bindings = _screen_bindings(app.screen)
+def keys_of(app: BaseApp) -> list[KeyHelp]:
+    """Return the keys of each action of the top screen; one that takes a number is one action."""
+    bindings = [b for b in _screen_bindings(app.screen) if b.tooltip or b.binding.description]
     displays = {app.get_key_display(active.binding) for active in bindings}
+    by_action: dict[str, list[ActiveBinding]] = {}
     for active in bindings:
-        action, display = active.binding.action, app.get_key_display(active.binding)
+        by_action.setdefault(active.binding.action.partition("(")[0], []).append(active)
+    key_help = []
+    for action, actives in by_action.items():
+        shown = [app.get_key_display(active.binding) for active in actives]
         # A footer's entry may name several keys; leave out those that have a row of their own.
-        names = [name for name in display.split() if name == display or name not in displays]
-        keys.setdefault(action, {})[" ".join(names)] = None
-        descriptions[action] = (
-            descriptions.get(action) or active.tooltip or active.binding.description
+        keys = dict.fromkeys(
+            key for text in shown for key in text.split() if key == text or key not in displays
         )
-    return [(" ".join(keys[action]), words) for action, words in descriptions.items() if words]
+        names = {active.binding.description for active in actives if active.binding.description}
+        first = actives[0]
+        name = action.replace("_", " ").capitalize() if len(names) > 1 else "".join(names)
+        sentence = name if len(names) > 1 else first.tooltip
+        key_help.append(KeyHelp(group_of(action), " ".join(keys), name, sentence or name))
+    return key_help
 
 
 def _screen_bindings(screen: Screen[Any]) -> list[ActiveBinding]:
-    """Return a screen's bindings, first those that its footer shows."""
+    """Return a screen's bindings: those of its footer, the others, those that stop or leave."""
     bindings = [
         active
         for active in screen.active_bindings.values()
         if active.node is screen and active.binding.action not in _TEXTUAL_ACTIONS
     ]
-    return sorted(bindings, key=lambda active: not active.binding.show)
+
+    def order(active: ActiveBinding) -> tuple[bool, bool, int]:
+        group = group_of(active.binding.action)
+        return group in _ORDER[-2:], not active.binding.show, _ORDER.index(group)
+
+    return sorted(bindings, key=order)
 
 
 def _on_or_off(value: bool) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
@@ -27,8 +26,6 @@ class ShownSession:
     connection: Connection | None = None
     log_dir: str | None = None
     """The log directory on its host; None for the default."""
-    has_ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once the session has ended, or its screen is closed."""
 
     def is_of(self, host: str, session: str) -> bool:
         """Return whether it is this session of a host."""
@@ -64,12 +61,8 @@ class Starting:
         supervisor: the supervisor process.
         detach: let the session go on without dlmon.
         replaces: the session whose place it takes on the screen.
-        turn: its number in a series of runs, such as "run 2 of 3".
-        over: set once the launch is answered or abandoned.
     """
 
     supervisor: SupervisorProcess
     detach: bool = False
     replaces: ShownSession | None = None
-    turn: str = ""
-    over: asyncio.Event = field(default_factory=asyncio.Event)

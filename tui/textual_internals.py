@@ -23,6 +23,15 @@ from textual.widgets import OptionList
 from textual.worker import Worker
 
 
+def arrange_again(container: Widget) -> None:
+    """Lay out a container whose arrangement changed, though its size and its children did not.
+
+    By these Textual keeps the arrangement, and drops it only if a child asks for a layout.
+    """
+    container._clear_arrangement_cache()
+    container.refresh(layout=True)
+
+
 class Background(DOMNode):
     """A node whose workers are coroutine functions.
 
@@ -107,6 +116,19 @@ class PunctualApp(App[ReturnType], Background):
     a resize is 8 ms: if that timer is lost, the app keeps the old size for ever.
     """
 
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """Do what a key is bound to; if none of that can be done, let the screen say why."""
+        is_done = await super()._check_bindings(key, priority)
+        if not is_done and not priority:
+            for binding in self.screen._bindings.key_to_bindings.get(key, ()):
+                if self.explain_refusal(binding.action):
+                    break
+        return is_done
+
+    def explain_refusal(self, action: str) -> bool:
+        """Say why the top screen can't do an action now; return whether there was a reason."""
+        return False
+
     def set_timer(
         self,
         delay: float,
@@ -164,9 +186,10 @@ class Palette(CommandPalette, SteadyScreen[None]):
             super()._action_command_list(action)
 
 
-def put_border_titles(widget: Widget, title: Content, subtitle: Content) -> None:
-    """Set both titles of a border without a repaint, as the public attributes would cause."""
-    widget._border_title, widget._border_subtitle = title, subtitle
+def put_border_titles(widget: Widget, titles: dict[int, Content]) -> None:
+    """Set the titles of a border, above (0) and below (1), without the repaint of all of it."""
+    for at, title in titles.items():
+        setattr(widget, ("_border_title", "_border_subtitle")[at], title)
 
 
 def write_to_terminal(app: App[Any], sequence: str) -> None:

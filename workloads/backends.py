@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlmon.records import ONE_DEVICE_WITH_TORCH, TITLES, gpu_name
+from dlmon.records.rocm import HIP_VISIBLE
 from workloads.failure import RunRefused, one_line
 
 
@@ -276,6 +277,9 @@ _DEVICES = {
 def _why_no_gpu(name: str, module: Any, gpus: Sequence[int]) -> str:
     """Return the reason why a backend sees none of the GPUs that NVML sees."""
     gpu = gpu_name(gpus) if gpus else "a GPU"
+    if gpus and HIP_VISIBLE in os.environ:
+        title = f"{TITLES[name]} {module.__version__}"
+        return f"the kernel sees {gpu}, but {title} sees none: install its build for AMD's ROCm"
     reason = f"NVML sees {gpu}, but {TITLES[name]} {module.__version__} sees none"
     if name == "tensorflow" and not module.test.is_built_with_cuda():
         return f"{reason}: it was built without CUDA (pip install 'tensorflow[and-cuda]')"

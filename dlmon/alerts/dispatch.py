@@ -57,13 +57,15 @@ class SessionAlerts:
 
     def update(self) -> None:
         """Evaluate the rules, and send the alerts that began or ended since the last update."""
-        now, disk = time.monotonic_ns(), None
+        running_time, disk = self._session.running_time, None
+        now, suspended_ns = running_time.at(time.monotonic_ns()), running_time.suspended_ns
         with contextlib.suppress(OSError):
             disk = shutil.disk_usage(self._path.parent)
         inputs = RuleInputs(self._session, now, self._settings, self._states, disk)
         self._states, alerts = evaluate(inputs)
         for alert in alerts:
-            self._send(alert)
+            logged = replace(alert, t=alert.t + suspended_ns, since=alert.since + suspended_ns)
+            self._send(logged)
 
     async def end(self, result: Result, now: int, hurry: asyncio.Event) -> None:
         """Send the alert of the end, and wait until all are sent, `CLOSE_S` at most."""

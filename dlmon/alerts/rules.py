@@ -26,8 +26,10 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.records.record import record
+from dlmon.records.words import TOKENS_PER_S
 from dlmon.records.xid import xid_text
 from dlmon.session.framework_memory import amount
+from dlmon.session.limits.evidence import KINDS
 from dlmon.session.limits.rules import HEAT, gpu_lost
 from dlmon.session.limits.run_samples import is_below
 from dlmon.session.loops import Loop
@@ -49,12 +51,6 @@ _BY_A_PERSON = (
     *(StopCause.LIVE_SCREEN, StopCause.OTHER_SCREEN, StopCause.CTRL_C),
     *(StopCause.COMMAND, StopCause.SWEEP),
 )
-_FAILED_BY = {
-    FailureKind.OUT_OF_MEMORY: "Out of memory",
-    FailureKind.EXCEPTION: "Failed with an exception",
-    FailureKind.KILLED: "Killed",
-    FailureKind.SIGNAL: "Ended by a signal",
-}
 
 
 @record(frozen=True)
@@ -175,17 +171,17 @@ def alerts_of_end(
     if event not in settings.events:
         return []
     if event is AlertEvent.FAILED:
-        how = _FAILED_BY.get(result.failure or FailureKind.UNKNOWN, "Failed")
-        text = f"{how} after {took}{f': {result.error}' if result.error else ''}"
+        is_memory = result.failure == FailureKind.OUT_OF_MEMORY
+        name = KINDS["out-of-memory" if is_memory else "failed"].name
+        text = f"{name} after {took}{f': {result.error}' if result.error else ''}"
     elif result.status == Status.STOPPED:
         text = f"Stopped after {took} ({str(result.stopped_by or 'unknown').replace('_', ' ')})"
     else:
         text = f"Finished after {took}"
-    unit = "steps/s" if result.counts_steps else "samples/s"
     epoch, rate, share = result.seconds_per_epoch, result.samples_per_second, ""
     if result.tokens_per_second is not None:
         # People compare language models by tokens.
-        epoch, rate, unit = None, result.tokens_per_second, "tokens/s"
+        epoch, rate = None, result.tokens_per_second
         if result.peak_share is not None:
             is_measured = result.peak_from in (None, MEASURED)
             peak = "the measured" if is_measured else f"{result.peak_from}'s"
@@ -193,7 +189,7 @@ def alerts_of_end(
     parts = [
         _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "es"),
         f"{figure(epoch.value)} s per epoch" if epoch is not None else "",
-        f"{figure(rate.mean)} {unit}{share}" if rate is not None else "",
+        f"{figure(rate.mean)} {rate.unit}{share}" if rate is not None else "",
     ]
     figures = () if session.header.is_machine_recording else tuple(filter(None, parts))[:2]
     return [Alert(now, event, text, now, False, figures)]
@@ -254,7 +250,7 @@ def _stalled(inputs: RuleInputs) -> Iterator[Cause]:
     yield Cause(
         AlertEvent.STALLED,
         holds,
-        f"No batch for {duration_text(waited_s)}",
+        f"{KINDS['stalled'].name}: no batch for {duration_text(waited_s)}",
         "Batches end again",
         (_position(session, "after "), step),
         since=since,
@@ -280,7 +276,7 @@ def _slower(inputs: RuleInputs) -> Iterator[Cause]:
     holds = None
     if now_rate is not None:
         holds = is_below(now_rate, settings.slower_pct / 100 * usual, state.is_on)
-    unit = "tokens/s" if has_tokens else "steps/s" if session.counts_steps else "samples/s"
+    unit = TOKENS_PER_S if has_tokens else session.throughput_unit
     share = "" if now_rate is None or not usual else f", {100 * now_rate / usual:.0f} % of before"
     yield Cause(
         AlertEvent.SLOWER,

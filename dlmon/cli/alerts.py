@@ -15,7 +15,7 @@ from dlmon.options.run_options import OPTIONS
 @click_options.options_of([OPTIONS["alert"]])
 @click_options.json_option
 def alerts(test: bool, alert: str | None, as_json: bool) -> int:
-    """Say where alerts go, which there are and from which figures on; --test sends one of each.
+    """Say where alerts go, which there are, and their limits; --test sends one of each.
 
     They are sent for runs that are started with --alert ADDRESS, or where config.toml has a table
     [alerts].

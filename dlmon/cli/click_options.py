@@ -11,13 +11,33 @@ import click
 
 from dlmon.alerts.alert_settings import OFF
 from dlmon.cli.candidates import host_names, session_names, slurm_options, values_of
-from dlmon.cli.shared import UserError
+from dlmon.cli.shared import ASCII_HELP, UserError
 from dlmon.options.option import Option, UnreadableOption, as_text
 from dlmon.options.read import read_duration
 from dlmon.options.run_options import OPTIONS
 from dlmon.options.settings import read_settings
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+_TYPED_COMMAND = "dlmon.typed_command"
+
+
+class WithCommand(click.Command):
+    """A command whose arguments may end with -- and a command of the user's own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_TYPED_COMMAND] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def typed_command() -> tuple[str, ...] | None:
+    """Return the words after --; None without a --."""
+    command: tuple[str, ...] | None = click.get_current_context().meta.get(_TYPED_COMMAND)
+    return command
 
 
 def options_of(options: Iterable[Option]) -> Callable[[_Command], _Command]:
@@ -82,11 +102,20 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON on stdout, and nothing else."
 )
 plain_option = click.option("--plain", is_flag=True, help="Plain lines instead of the live screen.")
-ascii_option = click.option(
-    "--ascii/--no-ascii", default=None, help="Draw the screen with plain characters."
+verbose_option = click.option(
+    "--verbose", is_flag=True, help="Print all figures at the end, not the answer in ten lines."
 )
+ascii_option = click.option("--ascii/--no-ascii", default=None, help=ASCII_HELP)
 
 
+link_option = click.option(
+    "--link",
+    "links",
+    metavar="PATH",
+    multiple=True,
+    help="With commits: a file or folder of your repository that git ignores, such as data, that "
+    "each copy of a commit shows too; may be given several times.",
+)
 slurm_option = click.option(
     "--slurm",
     metavar="OPTIONS",

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 from dlmon import __version__
-from dlmon.cli.shared import UserError, open_terminal_ui
+from dlmon.cli.shared import ASCII_HELP, UserError, open_terminal_ui, refuse_script
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
 
-# The module in this package, and the function, of each command; imported when it is named.
+# The module and the function of each command; a module is imported when its command is named.
 COMMANDS = {
     "run": "run.run",
     "exec": "exec.exec_script",
     "sweep": "sweep.sweep",
+    "ab": "ab.ab",
+    "try": "tries.try_script",
     "attach": "sessions.attach",
     "replay": "replay.replay",
     "stop": "sessions.stop",
@@ -32,9 +34,12 @@ COMMANDS = {
     "fetch": "fetch.fetch",
     "compare": "compare.compare",
     "report": "report.report",
+    "export": "export.export",
+    "metrics": "metrics.metrics",
     "list": "list.list_workloads",
     "watch": "watch.watch",
     "alerts": "alerts.alerts",
+    "mcp": "mcp.mcp",
     "doctor": "doctor.doctor",
     "completion": "completion.completion",
 }
@@ -84,6 +89,7 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        refuse_script(name)
         near = difflib.get_close_matches(name[:SHOWN_LENGTH], COMMANDS, n=1)
         if name not in COMMANDS and near and not ctx.resilient_parsing:
             ctx.fail(f"No such command {name!r}, did you mean {near[0]}?")
@@ -108,14 +114,17 @@ class _Commands(click.Group):
     "has cached the real data (run --data real downloads them).",
 )
 @click.version_option(__version__, message="dlmon %(version)s", help="Print the version.")
-@click.option("--ascii/--no-ascii", default=None, help="Draw the screen with plain characters.")
+@click.option("--ascii/--no-ascii", default=None, help=ASCII_HELP)
 @click.pass_context
 def command_line(context: click.Context, ascii: bool | None) -> int | None:
     """Open the terminal UI if no command is named."""
     command = context.invoked_subcommand
     if command is not None:
         if ascii is not None:
-            raise UserError(f"put --ascii after the command: dlmon {command} … --ascii")
+            from dlmon.render.console import print_in_ascii
+
+            print_in_ascii(ascii)
+            context.default_map = {command: {"ascii": ascii}}
         return None
     return open_terminal_ui(context.obj, ascii)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -13,20 +14,25 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.numbers import decimal_number
 from dlmon.records.sanitize import quoted
 
-_NOT_A_PERCENTAGE = "--fail-if-slower takes a percentage from 0 to 99, such as 5%"
 
+def share_of(
+    flag: str, least: float, most: float
+) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
+    """Return what reads a percentage from `least` to `most` as a share (0 to 1)."""
 
-def _share(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """Return a percentage as a share (0 to 1)."""
-    if text is None:
-        return None
-    try:
-        percentage = decimal_number(text.strip().removesuffix("%").rstrip())
-    except ValueError:
-        raise shared.UserError(f"{_NOT_A_PERCENTAGE}, not {quoted(text)}") from None
-    if not 0 <= percentage <= 99:
-        raise shared.UserError(f"{_NOT_A_PERCENTAGE}, not {quoted(text)}")
-    return percentage / 100
+    def read(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+        if text is None:
+            return None
+        wanted = f"{flag} takes a percentage from {least:g} to {most:g}, such as 5%"
+        try:
+            percentage = decimal_number(text.strip().removesuffix("%").rstrip())
+        except ValueError:
+            raise shared.UserError(f"{wanted}, not {quoted(text)}") from None
+        if not least <= percentage <= most:
+            raise shared.UserError(f"{wanted}, not {quoted(text)}")
+        return percentage / 100
+
+    return read
 
 
 @click.command(short_help="Compare two runs, or two groups of runs, side by side.")
@@ -36,7 +42,7 @@ def _share(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option(
     "--fail-if-slower",
     metavar="PERCENT",
-    callback=_share,
+    callback=share_of("--fail-if-slower", 0, 99),
     help="Exit with 1 where NEW is slower by more than this, beyond its 95 % interval.",
 )
 @click_options.json_option
@@ -63,16 +69,29 @@ def compare(
 
     Runs of different work (network, batch size, precision, mode, data) are refused.
     """
-    from dlmon.comparison.sides import is_slower_by
-    from dlmon.figures.comparison.side_rows import describe_sides, sides_json, verdict, why_unlike
+    from dlmon.comparison.sides import NoThroughput, is_slower_by
+    from dlmon.figures.comparison.side_rows import (
+        describe_sides,
+        sides_json,
+        throughput_bars,
+        verdict,
+        why_unlike,
+    )
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
     from dlmon.render.reading_progress import reading_progress
     from dlmon.session.run_figures import compare_logs
 
     sides = _sides(base, new, host, log_dir)
-    with reading_progress() as on_read:
-        comparison = compare_logs(*sides, on_read)
+    try:
+        with reading_progress() as on_read:
+            comparison = compare_logs(*sides, on_read)
+    except NoThroughput as refused:
+        if not as_json:
+            # The error says why there is no verdict.
+            names, _, *sections = describe_sides(refused.comparison)
+            print_sections(table_console(), [names, *sections])
+        raise
     if comparison.unlike and not anyway:
         raise shared.UserError(f"{why_unlike(comparison)}; --anyway shows them side by side")
     ratio = comparison.throughput.ratio
@@ -82,6 +101,9 @@ def compare(
         print(json.dumps(sides_json(comparison), indent=2))
     else:
         print_sections(table_console(), describe_sides(comparison))
+        if (bars := throughput_bars(comparison)) is not None:
+            print()
+            print_sections(table_console(), [bars])
     if fail_if_slower is not None and is_slower_by(comparison, fail_if_slower):
         return FAILED
     return DONE

@@ -12,10 +12,12 @@ import click
 from dlmon.cli import click_options, shared
 from dlmon.cli.show import View, not_started, start_in_slurm, start_session
 from dlmon.options.run_options import OPTIONS
-from dlmon.options.script import MOST_REPEATS
+from dlmon.options.script import MOST_REPEATS, remember_script
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
+
+    from dlmon.protocol.job import Job
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -24,7 +26,7 @@ _HOST = replace(
     help="Another machine to run it on, which ssh reaches: the command is one of that machine, and "
     "it continues when you close dlmon.",
 )
-_OPTION_NAMES = ("interval", "pcie", "price", "host", "detach", "name", "alert", "log_dir")
+_OPTION_NAMES = ("interval", "pcie", "price", "to", "host", "detach", "name", "alert", "log_dir")
 # More than the epochs, the steps, or the samples per step of any training.
 _MAX_EXPECTED = 10**12
 _NO_COMMAND = "say what to run after --: dlmon exec -- python train.py"
@@ -53,6 +55,18 @@ def _number(flag: str, name: str, help: str) -> Callable[[_Command], _Command]:
     return click.option(flag, name, metavar="N", cls=_RangeInWords, type=kind, help=help)
 
 
+def _joining(job: Job, name: str, repeat: int, slurm: str | None) -> Job:
+    """Return the job as a part of the run that hosts join by this name."""
+    from dlmon.log.label import refuse_name
+
+    if refusal := refuse_name(name):
+        raise shared.UserError(refusal)
+    if repeat > 1 or slurm is not None:
+        other = "--slurm" if slurm is not None else "--repeat"
+        raise shared.UserError(f"--join is one run on several machines: leave out {other}")
+    return replace(job, join=name, name=job.name or name)
+
+
 @click.command(
     cls=_Exec,
     name="exec",
@@ -64,6 +78,12 @@ def _number(flag: str, name: str, help: str) -> Callable[[_Command], _Command]:
 @click_options.options_of(_HOST if name == "host" else OPTIONS[name] for name in _OPTION_NAMES)
 @click_options.no_alerts_option
 @click_options.slurm_option
+@click.option(
+    "--join",
+    metavar="NAME",
+    help="Be one session with what is started with this NAME on other machines, which share the "
+    "log directory (--log-dir): one run of torchrun --nnodes.",
+)
 @click.option(
     "--directory",
     metavar="DIR",
@@ -101,6 +121,7 @@ def _number(flag: str, name: str, help: str) -> Callable[[_Command], _Command]:
 )
 @click_options.plain_option
 @click_options.json_option
+@click_options.verbose_option
 @click_options.ascii_option
 def exec_script(
     command: tuple[str, ...],
@@ -111,8 +132,10 @@ def exec_script(
     samples_per_step: int | None,
     count_flops: bool,
     slurm: str | None,
+    join: str | None,
     plain: bool,
     as_json: bool,
+    verbose: bool,
     ascii: bool | None,
     **texts: str | None,
 ) -> int | None:
@@ -143,12 +166,16 @@ def exec_script(
             "count_flops": count_flops or None,
         }
         job = make_script_job(command, directory, log_dir, options, expected, settings.alerts)
-    view = View(settings, options.log_dir, plain or repeat > 1, as_json)
+        if join is not None:
+            job = _joining(job, join, repeat, slurm)
+    view = View(settings, options.log_dir, plain or repeat > 1, as_json, verbose)
     if slurm is not None:
         with not_started():
             if repeat > 1:
                 raise shared.UserError("--repeat runs here, not in Slurm: leave out one of them")
             return start_in_slurm(job, view, slurm, options.host)
+    if options.host is None:
+        remember_script(command, job.directory)
     code = None
     for number in range(1, repeat + 1):
         title = "" if as_json or repeat == 1 else f"dlmon: run {number} of {repeat}"

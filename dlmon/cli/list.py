@@ -18,7 +18,7 @@ def list_workloads(as_json: bool) -> None:
     if as_json:
         print(json.dumps([_workload_json(workload) for workload in WORKLOADS.values()], indent=2))
         return
-    from dlmon.figures.session.session_list import describe_workloads
+    from dlmon.figures.lists.session_list import describe_workloads
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
 

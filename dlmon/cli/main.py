@@ -16,12 +16,12 @@ from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER, READER_LEFT, WRO
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
 
-# An error may quote the command line, of which one word can have 128 kB.
+# An error may quote the command line, in which one word can have 128 kB.
 _MAX_ERROR_LENGTH = 2_000
 
 _ERROR_HANDLER = "plain characters"
 
-# Errors of writing to stdout; our own files report theirs themselves.
+# Errors without a file name that mean that stdout can't be written.
 _STDOUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 

@@ -17,7 +17,7 @@ from dlmon.records.sanitize import clean
 
 # Help and completion must not import what reads logs.
 if TYPE_CHECKING:
-    from dlmon.figures.session.session_list import Recorded
+    from dlmon.figures.lists.session_list import Recorded
 
 
 @click.command(short_help="Remove sessions that were recorded long ago.")
@@ -80,7 +80,7 @@ def _removable(
 
 def _row(recording: Recorded, size: int) -> str:
     from dlmon.figures import units
-    from dlmon.figures.session.session_list import id_with_name, workload_of
+    from dlmon.figures.lists.session_list import id_with_name, workload_of
 
     when = units.day_and_time(recording.header.wall)
     name = id_with_name(id_of(recording.path), recording.label)

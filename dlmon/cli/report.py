@@ -17,10 +17,10 @@ from dlmon.records import SweepHeader
 from dlmon.records.sanitize import clean, quoted, shown_path
 from workloads.catalog import WORKLOADS
 
-FORMATS = ("md", "html", "csv", "json")
+FORMATS = ("md", "html", "csv", "json", "parquet")
 TABLES = ("batches", "samples", "epochs", "metrics", "machine", "operations")
 PICTURES = ("svg", "png")
-_SUFFIXES = {".md": "md", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
+_SUFFIXES = {f".{form}": form for form in FORMATS} | {".htm": "html"}
 
 HELP = """Report what was recorded: as a page, as Markdown, as a table, or as JSON.
 
@@ -41,7 +41,7 @@ Other people's processes, user names, home folders, the host's name and command 
 """
 
 
-@click.command(help=HELP, short_help="Report what was recorded: HTML, Markdown, CSV or JSON.")
+@click.command(help=HELP, short_help="Report what was recorded: HTML, Markdown or tables.")
 @click.argument("sessions", metavar="SESSION...", nargs=-1, shell_complete=session_names)
 @click.option(
     "--format",
@@ -60,7 +60,7 @@ Other people's processes, user names, home folders, the host's name and command 
 @click.option(
     "--table",
     type=click.Choice(TABLES),
-    help="What a row of the CSV, or of the JSON, is, instead of a session: a batch, the samples of "
+    help="What a row of the table is, instead of a session: a batch, the samples of "
     "a second, an epoch, a value of a metric, a reading of the machine, or a profiled operation.",
 )
 @click.option(
@@ -130,8 +130,10 @@ def report(
     suffix = path.suffix.lower() if path is not None and form is None else ""
     if form is None:
         form = _SUFFIXES.get(suffix, "csv" if table is not None else "md")
-    if table is not None and form not in ("csv", "json"):
-        raise shared.UserError(f"--table is for --format csv or json, not {form}")
+    if table is not None and form not in ("csv", "json", "parquet"):
+        raise shared.UserError(f"--table is for --format csv, json or parquet, not {form}")
+    if form == "parquet" and path is None:
+        raise shared.UserError("Parquet is no text: name a file for it, with -o FILE.parquet")
     if charts_as is not None and charts is None:
         raise shared.UserError("--charts-as says what the pictures of --charts DIR are: give that")
     logs, sweeps = _logs_of(sessions[:1] if base is not None else sessions, host, log_dir)
@@ -158,6 +160,7 @@ def report(
         print(f"saved {shown_path(path)}")
     else:
         for part in parts:
+            assert isinstance(part, str)
             sys.stdout.write(part)
 
 
@@ -216,12 +219,12 @@ def _parts(
     charts_as: str,
     full: bool,
     base: Sequence[Path],
-) -> Iterable[str]:
+) -> Iterable[str | bytes]:
     """Return the report in parts; refuse before the first part what can't be reported."""
     from dlmon.figures.report.report import make_report
     from dlmon.render.reading_progress import reading_progress
 
-    is_table = form == "csv" or table is not None
+    is_table = form in ("csv", "parquet") or table is not None
     if is_table and charts is None:
         return _table(logs, sweeps, form, table, full)
     with reading_progress() as on_read:
@@ -246,13 +249,17 @@ def _parts(
 
 def _table(
     logs: Sequence[Path], sweeps: Sequence[Path], form: str, table: str | None, full: bool
-) -> Iterable[str]:
-    from dlmon.render.tidy import csv_lines, json_lines, sweep_lines
+) -> Iterable[str | bytes]:
+    from dlmon.render.tidy import csv_lines, json_lines, rows_of, sweep_lines, sweep_rows
 
     if sweeps and logs:
         raise shared.UserError("a table holds sessions, or one sweep: name the one or the other")
     if sweeps and (table is not None or len(sweeps) > 1):
         raise shared.UserError("a table is of one sweep, with one row per combination")
+    if form == "parquet":
+        from dlmon.render.parquet import parquet_of
+
+        return [parquet_of(sweep_rows(sweeps[0], full) if sweeps else rows_of(logs, table, full))]
     if sweeps:
         lines = sweep_lines(sweeps[0], full)
     elif form == "json" and table is not None:

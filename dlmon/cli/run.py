@@ -18,12 +18,14 @@ from workloads.catalog import find
 @click_options.slurm_option
 @click_options.plain_option
 @click_options.json_option
+@click_options.verbose_option
 @click_options.ascii_option
 def run(
     workload: str,
     slurm: str | None,
     plain: bool,
     as_json: bool,
+    verbose: bool,
     ascii: bool | None,
     **texts: str | None,
 ) -> int | None:
@@ -32,6 +34,7 @@ def run(
     WORKLOAD is one that dlmon list shows. Where config.toml has a default of your own, that
     stands in place of the one that is shown here.
     """
+    shared.refuse_script(workload)
     settings = shared.settings_of(ascii)
     chosen = find(workload)
     options = shared.read_checked(texts, settings, chosen, here=slurm is None)
@@ -39,7 +42,7 @@ def run(
 
     directory = shared.recorded_in(options, settings)
     job = make_job(chosen, directory, options, settings.alerts)
-    view = View(settings, options.log_dir, plain, as_json)
+    view = View(settings, options.log_dir, plain, as_json, verbose)
     if slurm is not None:
         return start_in_slurm(job, view, slurm, options.host)
     return start_session(job, view, options.host)

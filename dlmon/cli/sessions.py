@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,7 +27,7 @@ from dlmon.records import SweepHeader
 from dlmon.records.sanitize import shown_path
 
 if TYPE_CHECKING:
-    from dlmon.figures.session.session_list import Recorded
+    from dlmon.figures.lists.session_list import Recorded
     from dlmon.log.directory import SessionEntry
     from dlmon.sweep.log import SweepEntry
 
@@ -52,6 +53,8 @@ def attach(
 
     host_log_dir = shared.on_host(log_dir)
     view = View(shared.settings_of(ascii), host_log_dir, plain)
+    # The screen has all figures; lines show them at the end.
+    view = replace(view, verbose=not view.on_screen)
     if host is not None:
         from dlmon.protocol.job import RemoteStart
 
@@ -74,7 +77,7 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
 
     SESSION is an id, a name, a unique prefix of an id, a path, or last.
     """
-    from dlmon.figures.session.session_list import stop_delay_text
+    from dlmon.figures.lists.session_list import stop_delay_text
     from dlmon.log.directory import read_entry, stop_session
 
     if host is not None:
@@ -99,7 +102,7 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
 @click.command(short_help="Give a session a name, and a note.")
 @click_options.session_argument
 @click.argument("name", metavar="NAME", required=False)
-@click.option("--note", metavar="TEXT", help='What to remember of it; "" takes the note away.')
+@click.option("--note", metavar="TEXT", help='A note about it; "" removes the note.')
 @click_options.host_option
 @click_options.log_dir_option
 def name(
@@ -109,7 +112,7 @@ def name(
 
     SESSION is an id, a name, a unique prefix of an id, a path, or last; a sweep has a name too,
     which its runs share.
-    Several sessions may have the same one. An empty NAME ("") takes it away.
+    Several sessions may share a name. An empty NAME ("") removes it.
     """
     from dlmon.sweep.log import relabel
 
@@ -179,9 +182,11 @@ def _chosen(entries: Sequence[_Entry], since: float, name: str | None) -> list[_
     "--since",
     metavar="WHEN",
     callback=_since,
-    help="Only what began within 2h or 7d, or from a day such as 2026-11-20 on.",
+    help="Only those that began in the last 2h or 7d, or since a day such as 2026-11-20.",
 )
-@click.option("--name", metavar="NAME", help="Only what has this name, or matches such as 'base*'.")
+@click.option(
+    "--name", metavar="NAME", help="Only those with this name, or with one that matches 'base*'."
+)
 @click_options.json_option
 @click_options.hosts_option
 @click_options.log_dir_option
@@ -189,7 +194,7 @@ def sessions(
     since: float, name: str | None, as_json: bool, hosts: tuple[str, ...], log_dir: Path | None
 ) -> int:
     """List what was recorded, and what is running: sessions, and sweeps below them."""
-    from dlmon.figures.session.session_list import describe_recorded, runs_of_sweeps, session_json
+    from dlmon.figures.lists.session_list import describe_recorded, runs_of_sweeps, session_json
     from dlmon.render.console import table_console
     from dlmon.render.lines import print_sections
 
@@ -234,7 +239,7 @@ def _recorded(hosts: Sequence[str], log_dir: Path | None) -> tuple[list[_Recorde
         if os.path.lexists(directory) and not directory.is_dir():
             raise shared.UserError(f"{directory} is not a directory")
         return [(None, directory, list_with_queue(directory), list_sweeps(directory))], DONE
-    from dlmon.figures.session.session_list import sweeps_of_host
+    from dlmon.figures.lists.session_list import sweeps_of_host
     from dlmon.remote.host_requests import ask_each, list_remote
     from dlmon.remote.session_follower import copies_directory
 

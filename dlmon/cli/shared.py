@@ -15,13 +15,14 @@ from dlmon.log.folder import LogError, location_options, log_directory
 from dlmon.options.option import UnreadableOption
 from dlmon.options.read import read_arguments
 from dlmon.options.settings import Settings, SettingsError, read_settings
-from dlmon.records.sanitize import clean
+from dlmon.records.sanitize import SHOWN_LENGTH, clean
 
 if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
     from dlmon.options.run_options import RunOptions
     from workloads.catalog import Workload
 
+ASCII_HELP = "Draw with plain characters."
 COMPLETE_VARIABLE = "_DLMON_COMPLETE"
 """The environment variable by which a shell asks for the completions of a word."""
 
@@ -36,10 +37,22 @@ class UserError(Exception):
         self.exit_code = exit_code
 
 
+def refuse_script(name: str) -> None:
+    """Refuse a Python script in place of a command or a workload.
+
+    Raises:
+        UserError: it is one; the message has the command that runs it.
+    """
+    if name.endswith(".py"):
+        name = clean(name, SHOWN_LENGTH)
+        raise UserError(f"{name} is a script of your own: dlmon exec -- python {name}")
+
+
 def user_errors() -> tuple[type[Exception], ...]:
     """Return the errors whose message tells the user in one sentence what to fix."""
     from dlmon.comparison.published import PublishedError
     from dlmon.comparison.sides import NotComparable
+    from dlmon.launch.exporter_process import ServeError
     from dlmon.log.directory import NoSuchLog
     from dlmon.protocol.control import NotControlled
     from dlmon.remote.host_names import HostError
@@ -53,7 +66,7 @@ def user_errors() -> tuple[type[Exception], ...]:
     of_logs = (LogError, NoSuchLog, NotComparable, PublishedError, ReportError)
     of_processes = (SshError, HostRefusal, NotControlled, ScriptRefused, SlurmError)
     of_values = (UnreadableOption, UnknownWorkload, SettingsError, HostError, AddressError)
-    return (UserError, SweepError, *of_logs, *of_processes, *of_values)
+    return (UserError, SweepError, ServeError, *of_logs, *of_processes, *of_values)
 
 
 def read_checked(
@@ -81,11 +94,18 @@ def read_checked(
 
 
 def settings_of(ascii: bool | None) -> Settings:
-    """Return the user's settings, with `ascii` as the command line or the terminal needs it."""
+    """Return the user's settings, with `ascii` as the command line or the terminal needs it.
+
+    Lines are printed in ASCII from then on, too.
+    """
     settings = read_settings()
     if ascii is None:
         # The Linux console has no font for the other characters.
         ascii = settings.ascii or os.environ.get("TERM") == "linux" or not _takes_utf_8()
+    if ascii:
+        from dlmon.render.console import print_in_ascii
+
+        print_in_ascii(True)
     return replace(settings, ascii=ascii)
 
 
@@ -196,7 +216,17 @@ def log_of(session: str, log_dir: Path | None) -> Path:
     """
     from dlmon.log.directory import find_session
 
-    return find_session(session, chosen_log_directory(log_dir), location_options(log_dir))
+    path = find_session(session, chosen_log_directory(log_dir), location_options(log_dir))
+    _say_skipped(session, log_dir)
+    return path
+
+
+def _say_skipped(sessions: str, log_dir: Path | None) -> None:
+    """Say which sessions `last~N` leaves out, as failed ones."""
+    from dlmon.log.directory import skipped_text
+
+    if "~" in sessions and (text := skipped_text(sessions, chosen_log_directory(log_dir))):
+        print(f"dlmon: {text}", file=sys.stderr)
 
 
 def logs_of(sessions: Iterable[str], log_dir: Path | None, host: str | None = None) -> list[Path]:
@@ -212,6 +242,8 @@ def logs_of(sessions: Iterable[str], log_dir: Path | None, host: str | None = No
     def find(names: str) -> list[Path]:
         if host is not None:
             return copies_of(host, names, log_dir)
-        return find_sessions(names, chosen_log_directory(log_dir), location_options(log_dir))
+        paths = find_sessions(names, chosen_log_directory(log_dir), location_options(log_dir))
+        _say_skipped(names, log_dir)
+        return paths
 
     return list(dict.fromkeys(path for names in sessions for path in find(names)))

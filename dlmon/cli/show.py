@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dlmon.cli.start import ShowScreen
     from dlmon.launch.supervisor_process import SupervisorProcess
     from dlmon.protocol.job import Job, RemoteStart, Started
+    from dlmon.render.summary import Ending
 
 
 @record(frozen=True)
@@ -38,12 +39,21 @@ class View:
         log_dir: the log directory of the command line; None for the default.
         plain: print lines, even in a terminal.
         as_json: print only the result, as JSON.
+        verbose: print all figures of a session that is over, not ten lines.
     """
 
     settings: Settings
     log_dir: str | None = None
     plain: bool = False
     as_json: bool = False
+    verbose: bool = False
+
+    @property
+    def ending(self) -> Ending:
+        """How the outcome of the session is printed."""
+        from dlmon.render.summary import Ending
+
+        return Ending(self.verbose, self.settings.usual_directory)
 
     @property
     def on_screen(self) -> bool:
@@ -55,7 +65,7 @@ class View:
         from dlmon.cli.start import Start
 
         show: ShowScreen = click.get_current_context().find_root().obj
-        return show(Start(directory, self.settings, **content))
+        return show(Start(directory, self.settings, verbose=self.verbose, **content))
 
 
 def start_session(job: Job, view: View, host: str | None = None) -> int | None:
@@ -71,12 +81,13 @@ def start_session(job: Job, view: View, host: str | None = None) -> int | None:
     """
     if host is not None:
         return _start_on_host(job, view, host)
+    job = view.settings.applied_to(job)
     on_screen = view.on_screen and not job.outlives_viewer
     if job.script and not on_screen and not job.outlives_viewer:
         from dlmon.render.script import run_script
 
         # The script shares our streams, so it is launched there.
-        return run_script(job, view.as_json, view.log_dir, view.settings.alerts.desktop)
+        return run_script(job, view.as_json, view.ending, view.settings.alerts.desktop)
     from dlmon.launch.supervisor_process import launch
 
     if job.script and on_screen:
@@ -89,7 +100,7 @@ def start_session(job: Job, view: View, host: str | None = None) -> int | None:
         started = launch(job)
         if job.outlives_viewer:
             answer = _answer_of(started)
-            started.send("detach")
+            started.detach()
             started.release()
             say_running(asdict(answer), job.name, view)
             return None
@@ -129,7 +140,8 @@ def start_in_slurm(job: Job, view: View, text: str, host: str | None = None) -> 
 def _follow_in_slurm(log: Path, view: View, is_ours: bool) -> int:
     from dlmon.render.queue import follow_in_slurm
 
-    return follow_in_slurm(log, view.as_json, view.log_dir, view.settings.alerts.desktop, is_ours)
+    desktop = view.settings.alerts.desktop
+    return follow_in_slurm(log, view.as_json, view.log_dir, desktop, is_ours, view.ending)
 
 
 def show_session(
@@ -157,11 +169,11 @@ def show_session(
 
     desktop = view.settings.alerts.desktop
     if remote is not None:
-        return result_of(follow_on_host(remote, view.as_json, desktop))
+        return result_of(follow_on_host(remote, view.as_json, desktop, view.ending))
     if started is not None:
         log = Path(_answer_of(started).log)
     assert log is not None
-    return follow(log, started, view.as_json, desktop)
+    return follow(log, started, view.as_json, desktop, view.ending)
 
 
 def show_remote(start: RemoteStart, view: View) -> int:

@@ -31,18 +31,18 @@ def stack(session: str, as_json: bool, host: str | None, log_dir: Path | None) -
     """
     from rich.text import Text
 
-    from dlmon.figures.session.stack_lines import stack_lines
+    from dlmon.figures.session.process_stacks import stack_lines
     from dlmon.render.console import line_console
     from dlmon.session.gaps import in_order
 
     _, records = _ask_session(session, {"ask": "stack"}, host, log_dir)
-    stacks = in_order(record for record in records if isinstance(record, ProcessStack))
     if as_json:
+        stacks = in_order(record for record in records if isinstance(record, ProcessStack))
         print(json.dumps([to_json(stack) for stack in stacks], indent=2))
         return
     console = line_console()
-    for line, _ in stack_lines(stacks):
-        console.print(Text(line))
+    for line, style in stack_lines(records):
+        console.print(Text(line, "bold" if style == "strong" else style))
 
 
 @click.command(short_help="Profile the next steps of a run.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from importlib import import_module
@@ -15,6 +16,7 @@ from dlmon.session.source import MachineSource
 # Each is imported when it is first used, to keep the start short.
 if TYPE_CHECKING:
     from dlmon.launch.supervisor_process import SupervisorProcess
+    from dlmon.metric_files.find import FoundRun
     from dlmon.protocol.job import Job, RemoteStart
     from dlmon.remote.connection import Connection
     from dlmon.remote.host import WatchedHost
@@ -62,6 +64,7 @@ class Sources:
     hosts: Callable[..., WatchedHost] = _lazy("remote.host", "WatchedHost")
     launch: Callable[[Job], SupervisorProcess] = _lazy("launch.supervisor_process", "launch")
     connection: Callable[[str], Connection] = _lazy("remote.connection", "Connection")
+    wall_clock: Callable[[], float] = time.time
 
 
 @record(frozen=True)
@@ -73,12 +76,15 @@ class Start:
         settings: the user's settings.
         log: the log of a session to show.
         replayed: the log of a session to play, or the logs of several machine recordings.
+        metrics: the logs of sessions, and the runs of other programs, whose metrics to show.
         replayed_hosts: the host of each log in `replayed`, if hosts were named.
         started: the supervisor of a session that we started; without `log` it has not answered.
         remote: a session of another host to show.
         watch_interval_s: watch the machine alone, with this time between samples.
         hosts: watch these hosts, by their names for ssh, instead of this machine.
         sweep: a sweep to run and to show.
+        notice: a sentence to show first.
+        verbose: print all figures of each session as the screen is left.
         sources: the sources of all screens.
     """
 
@@ -87,11 +93,14 @@ class Start:
     log: Path | None = None
     replayed: tuple[Path, ...] = ()
     replayed_hosts: tuple[str, ...] = ()
+    metrics: tuple[Sequence[Path], Sequence[FoundRun]] | None = None
     started: SupervisorProcess | None = None
     remote: RemoteStart | None = None
     watch_interval_s: float | None = None
     hosts: tuple[str, ...] = ()
     sweep: SweepRun | None = None
+    notice: str = ""
+    verbose: bool = False
     sources: Sources = field(default_factory=Sources)
 
 

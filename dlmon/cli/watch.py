@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -47,6 +48,15 @@ _DETACH = replace(OPTIONS["detach"], help="Record in the background, and print t
     _DETACH if name == "detach" else OPTIONS[name]
     for name in (*_SAMPLING_OPTIONS, *_RECORDING_OPTIONS)
 )
+@click.option(
+    "--serve",
+    "address",
+    metavar="[ADDRESS:PORT]",
+    is_flag=False,
+    flag_value="",
+    help="Serve metrics of this machine and its sessions to Prometheus; without an address, at "
+    "127.0.0.1:9817.",
+)
 @click_options.no_alerts_option
 @click_options.plain_option
 @click.option(
@@ -62,6 +72,7 @@ def watch(
     all_jobs: bool,
     records: bool,
     for_s: float | None,
+    address: str | None,
     plain: bool,
     as_json: bool,
     ascii: bool | None,
@@ -87,6 +98,8 @@ def watch(
     if records and as_json:
         raise shared.UserError("--json prints samples as they come: use it without --record")
     view = View(settings, options.log_dir, plain, as_json)
+    if address is not None and (hosts or records or as_json):
+        raise shared.UserError("--serve is of this machine: leave out HOST, --record and --json")
     if records:
         from dlmon.options.jobs import make_recording
 
@@ -96,12 +109,15 @@ def watch(
         return start_session(make_recording(directory, options, for_s, settings.alerts), view)
     values = {"for": for_s, **texts}
     for name in ("for", *_RECORDING_OPTIONS):
-        # Hosts that are watched send alerts too.
-        if values[name] and not (hosts and name == "alert"):
+        # Hosts that are watched send alerts too, and the sessions of any directory can be served.
+        is_taken = (hosts and name == "alert") or (address is not None and name == "log_dir")
+        if values[name] and not is_taken:
             flag = f"--{name.replace('_', '-')}"
             raise shared.UserError(f"{flag} is for a recording: use it with --record")
     if hosts:
         return _watch_hosts(hosts, view, options)
+    if address is not None:
+        return _serve(address, view, options)
     if not view.on_screen:
         import asyncio
 
@@ -150,8 +166,30 @@ def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
     return asyncio.run(watch_hosts(hosts, options.interval, options.pcie, view.as_json, alerts))
 
 
-def _open_watch(view: View, options: RunOptions, hosts: tuple[str, ...] = ()) -> int:
+def _serve(address: str, view: View, options: RunOptions) -> int:
+    """Serve metrics of this machine and its sessions, beside the screen or without it."""
+    from dlmon.figures.machine.readings import serving_text
+    from dlmon.launch.exporter_process import listen, serving_beside
+
+    directory = shared.recorded_in(options, view.settings)
+    with listen(address) as listening:
+        notice = serving_text(*listening.getsockname()[:2])
+        if view.on_screen:
+            with serving_beside(listening, directory, options.interval, options.pcie):
+                return _open_watch(view, options, notice=notice)
+        import asyncio
+
+        from dlmon.exporter.exporter import serve
+        from dlmon.session.local_machine import LocalMachine
+        from dlmon.system.signals import done_or_signalled
+
+        print(notice, flush=True)
+        machine = LocalMachine(options.interval, options.pcie)
+        return asyncio.run(done_or_signalled(serve(listening, directory, machine)))[1]
+
+
+def _open_watch(view: View, options: RunOptions, **content: Any) -> int:
     settings = replace(view.settings, run=replace(view.settings.run, pcie=options.pcie))
     directory = shared.chosen_log_directory(None, settings)
     view = replace(view, settings=settings)
-    return view.open(directory, watch_interval_s=options.interval, hosts=hosts)
+    return view.open(directory, watch_interval_s=options.interval, **content)

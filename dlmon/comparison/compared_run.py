@@ -22,19 +22,20 @@ from dlmon.records import (
     TITLES,
     MachineFacts,
     RunSeconds,
-    SamplesPerSecond,
     SecondsPerEpoch,
     Status,
     StepTime,
+    Throughput,
 )
 from dlmon.records.record import record
+from dlmon.records.words import STEPS_PER_S
 from dlmon.statistics.ratios import Error
 from dlmon.statistics.series import Series
 
 BACKEND = "backend"
 """The backend of Keras; for a script the one that was observed, if logged."""
 # Options that don't change a run.
-_OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note"})
+_OF_NO_EFFECT = frozenset({"log_dir", "detach", "name", "note", "to"})
 
 _LOWER_IS_BETTER = {
     "loss", "error", "err", "mae", "mse", "rmse", "mape", "msle", "perplexity", "ppl", "nll",
@@ -92,20 +93,20 @@ def _throughput_of(metric: str, figures: SpeedFigures) -> SteadyFigure | None:
     """Return a throughput; in steps also if samples were counted."""
     unit, is_in_tokens = RATE_UNITS[metric], metric == TOKENS_PER_SECOND
     rate = figures.tokens_per_second if is_in_tokens else figures.samples_per_second
-    if is_in_tokens or bool(figures.counts_steps) == (metric == STEPS_PER_SECOND):
-        if rate is None or not is_time(rate.mean):
+    if rate is not None and rate.unit == unit:
+        if not is_time(rate.mean):
             return None
         if rate.band is None or not 0 <= rate.band < rate.mean:
             return SteadyFigure(rate.mean, None, None, unit)
         return SteadyFigure(rate.mean, rate.mean - rate.band, rate.mean + rate.band, unit)
     step = timing_of_step(figures.step_ms, rate)
-    if metric == SAMPLES_PER_SECOND or step is None or not is_time(step.value):
+    if metric != STEPS_PER_SECOND or step is None or not is_time(step.value):
         return None
     low, high = (None if end is None else 1000 / end for end in (step.high, step.low))
     return SteadyFigure(1000 / step.value, low, high, unit)
 
 
-def timing_of_step(step: StepTime | None, rate: SamplesPerSecond | None) -> SteadyFigure | None:
+def timing_of_step(step: StepTime | None, rate: Throughput | None) -> SteadyFigure | None:
     """Return the mean time of a batch; None before there is one.
 
     If a log lacks the mean, it follows from the median and from the ratio of the throughput's
@@ -136,6 +137,9 @@ class SpeedFigures(Throughputs, Protocol):
     @property
     def step_ms(self) -> StepTime | None: ...
 
+    @property
+    def throughput_unit(self) -> str: ...
+
 
 def metric_of_script(figures: SpeedFigures) -> str:
     """Return the metric that a script is compared by: epochs, else tokens, samples or steps."""
@@ -148,7 +152,8 @@ def rate_of_script(figures: SpeedFigures) -> str:
     """Return the throughput that a script without epochs is compared by."""
     if figures.tokens_per_second is not None:
         return TOKENS_PER_SECOND
-    return STEPS_PER_SECOND if figures.counts_steps else SAMPLES_PER_SECOND
+    in_steps = figures.throughput_unit == STEPS_PER_S
+    return STEPS_PER_SECOND if in_steps else SAMPLES_PER_SECOND
 
 
 def timing_by(metric: str, figures: SpeedFigures) -> Timing | None:
@@ -199,6 +204,7 @@ class Curve:
         newest: its last value, if the series has only a mean.
         why: the reason if that is None: NaN or infinite.
         why_validation: the reason if the newest validation is None.
+        not_numbers: the number of its values that are NaN or infinite.
     """
 
     series: Series
@@ -209,6 +215,7 @@ class Curve:
     newest: float | None = None
     why: str = ""
     why_validation: str = ""
+    not_numbers: int = 0
 
     @property
     def end_ns(self) -> int:
@@ -243,6 +250,9 @@ class RunFigures(Conditions):
         error: the reason of a failed run.
         valid: whether its figures are reliable; None if that wasn't judged.
         warnings: sentences about unreliable figures, by kind.
+        imported: the files of its repository that it imported, by their paths there; empty if
+            that isn't known.
+        losses: of a run of a pair, numbers of steps and the sum of the loss over them.
     """
 
     session: str
@@ -273,6 +283,8 @@ class RunFigures(Conditions):
     error: str | None = None
     valid: bool | None = None
     warnings: Mapping[str, str] = field(default_factory=dict)
+    imported: frozenset[str] = frozenset()
+    losses: Sequence[tuple[int, float]] = ()
 
     @property
     def work(self) -> tuple[Hashable, ...]:

@@ -47,12 +47,7 @@ Reference = tuple[str | None, Published | None]
 
 
 def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
-    """Return the parts that a projection lacks because they were not measured; None if none.
-
-    Args:
-        timing: the time.
-        why: the reasons in its snapshot or result.
-    """
+    """Return the parts that a projection lacks because they were not measured; None if none."""
     if timing is None or not timing.projected:
         return None
     parts = ["validation", *(["evaluation"] if isinstance(timing, RunSeconds) else [])]

@@ -55,7 +55,12 @@ class Script:
 
 
 def is_same_work(ours: SessionHeader, theirs: SessionHeader) -> bool:
-    """Return whether two sessions ran the same script, or the same workload."""
+    """Return whether two sessions ran the same script, or the same workload.
+
+    A script that dlmon set something in is not the script as it is.
+    """
+    if ours.injected != theirs.injected:
+        return False
     script, other = script_of(ours), script_of(theirs)
     if script is None or other is None:
         return script is other and ours.workload == theirs.workload

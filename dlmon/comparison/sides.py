@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
 from dlmon.comparison.compared_run import (
@@ -33,6 +34,8 @@ ACCOUNT = "account."
 """The prefix of the parts of the time breakdown."""
 METRIC = "metric."
 """The prefix of the last values of metrics."""
+STEP_PART = "step."
+"""The prefix of the parts of a step."""
 # Unlike other parts, it may not have been measured if a run lacks it.
 _DATA_WAIT = f"{ACCOUNT}{TimePart.DATA_WAIT}"
 # Parts that don't depend on the number of batches.
@@ -48,17 +51,22 @@ _ONCE = frozenset(
 )
 
 FIGURES = tuple(quantity.key for quantity in QUANTITIES if quantity.is_compared)
-"""The compared figures in their order. Metrics and the parts of the time breakdown follow."""
+"""The compared figures of the table of quantities."""
+_FIRST = FIGURES[: FIGURES.index("step_ms.p95") + 1]
+_MEMORY = ("memory_mib", "gpu_memory_mib")
 
 NOTICEABLE_CORES = 0.5
 NOTICEABLE_DISAGREEMENT = 0.01
+CONTENTS = "contents of "
 _SHOWN_DIGITS = 12
 _LONGEST_LIST = 4
 _LONGEST_ERROR = 160
 
 
 def quantity_of(key: str) -> Quantity:
-    """Return the quantity of a figure: of the table, a part of the time breakdown, or a metric."""
+    """Return the quantity of a figure: of the table, a part of the time or a step, or a metric."""
+    if key.startswith(STEP_PART):
+        return Quantity(key, unit="ms", per="batch")
     if key.startswith(ACCOUNT):
         return Quantity(key, unit="s", per="" if key in _ONCE else "run")
     if key.startswith(METRIC):
@@ -108,6 +116,33 @@ class Difference:
 
 
 @record(frozen=True)
+class ChangedFile:
+    """A file that differs between two commits; lines are None if it isn't text."""
+
+    name: str
+    added: int | None
+    deleted: int | None
+
+
+@record(frozen=True)
+class CodeChanges:
+    """What git tells about the commits of two sides.
+
+    Attributes:
+        base, new: the commits.
+        files: the files that differ, those with the most lines first; None if not known.
+        uncommitted: the runs whose script was changed after its commit.
+        why: the reason if the files aren't known.
+    """
+
+    base: str
+    new: str
+    files: tuple[ChangedFile, ...] | None = None
+    uncommitted: tuple[str, ...] = ()
+    why: str = ""
+
+
+@record(frozen=True)
 class RunComparison:
     """Two sides of runs, figure by figure.
 
@@ -116,6 +151,8 @@ class RunComparison:
         options, environment, arguments: differences in options, in software and hardware, and in
             the commands of scripts.
         left_out: runs without a throughput.
+        versions: differences in the file and the commit of a script.
+        code: the files that changed between the commits; None if runs have none, or several.
     """
 
     base: tuple[RunFigures, ...]
@@ -126,6 +163,8 @@ class RunComparison:
     environment: tuple[Difference, ...] = ()
     left_out: tuple[RunFigures, ...] = ()
     arguments: tuple[Difference, ...] = ()
+    versions: tuple[Difference, ...] = ()
+    code: CodeChanges | None = None
 
     @property
     def throughput(self) -> ComparedFigure:
@@ -174,11 +213,16 @@ class NotComparable(Exception):
 
 
 class NoThroughput(NotComparable):
-    """No run of a side has a throughput; `run` is the first of them."""
+    """No run of a side has a throughput.
 
-    def __init__(self, run: RunFigures, why: str) -> None:
+    Attributes:
+        run: the first of them.
+        comparison: the differences of all runs, and the figures that they have.
+    """
+
+    def __init__(self, run: RunFigures, why: str, comparison: RunComparison) -> None:
         super().__init__(why)
-        self.run = run
+        self.run, self.comparison = run, comparison
 
 
 def compare_sides(
@@ -199,7 +243,9 @@ def compare_sides(
     if common:
         raise NotComparable(f"{min(common)} is on both sides: a run can't be compared with itself")
     left_out = tuple(run for run in (*base, *new) if THROUGHPUT not in run.values)
-    base, new = _measured(base, "base"), _measured(new, "new")
+    unmeasured = _unmeasured(base, "base") or _unmeasured(new, "new")
+    if unmeasured is None:
+        base, new = ([run for run in side if run not in left_out] for side in (base, new))
     runs = (*base, *new)
     repeats = _repeats(runs, earlier)
     # Older logs lack the Keras backend of scripts.
@@ -209,18 +255,26 @@ def compare_sides(
         options = options_with_effect(run.options)
         return options if is_known else {n: v for n, v in options.items() if n != BACKEND}
 
-    names = [*FIGURES, *_names_of(runs, METRIC), *_names_of(runs, ACCOUNT)]
-    figures = (_figure(name, base, new, repeats) for name in names)
-    return RunComparison(
+    leading = [*_FIRST, *_names_of(runs, STEP_PART), *_MEMORY, *_names_of(runs, METRIC)]
+    names = dict.fromkeys([*leading, *FIGURES, *_names_of(runs, ACCOUNT)])
+    figures = [_figure(name, base, new, repeats) for name in names]
+    comparison = RunComparison(
         base=tuple(base),
         new=tuple(new),
         figures=tuple(f for f in figures if f.name == THROUGHPUT or any(f.runs)),
         unlike=_unlike(base, new),
         options=_differences(base, new, options_of),
-        environment=(*code_differences(base, new), *_differences(base, new, _environment_of)),
-        left_out=left_out,
+        environment=_differences(base, new, _environment_of),
+        left_out=left_out if unmeasured is None else (),
         arguments=argument_differences(base, new),
+        versions=code_differences(base, new),
     )
+    if unmeasured is None:
+        return comparison
+    run, why = unmeasured
+    throughput, *others = comparison.figures
+    figures = [replace(throughput, ratio=None, why=why), *others]
+    raise NoThroughput(run, why, replace(comparison, figures=tuple(figures)))
 
 
 def is_slower_by(comparison: RunComparison, share: float) -> bool:
@@ -231,13 +285,12 @@ def is_slower_by(comparison: RunComparison, share: float) -> bool:
     return ratio.high < 1 - share
 
 
-def _measured(side: Sequence[RunFigures], side_is: str) -> list[RunFigures]:
-    measured = [run for run in side if THROUGHPUT in run.values]
-    if not measured:
-        several = f"none of the {len(side)} runs of {side_is} has a throughput to compare: "
-        why = f"{several if len(side) > 1 else ''}{without_throughput(side[0])}"
-        raise NoThroughput(side[0], why)
-    return measured
+def _unmeasured(side: Sequence[RunFigures], side_is: str) -> tuple[RunFigures, str] | None:
+    """Return the first run of a side without any throughput, and why it has none."""
+    if any(THROUGHPUT in run.values for run in side):
+        return None
+    several = f"none of the {len(side)} runs of {side_is} has a throughput to compare: "
+    return side[0], f"{several if len(side) > 1 else ''}{without_throughput(side[0])}"
 
 
 def without_throughput(run: RunFigures) -> str:
@@ -443,7 +496,7 @@ def code_differences(
         path, commit = (run.script.path, run.script.git_commit) if run.script else (None, None)
         return {
             f"path of {script}": path,
-            f"contents of {script}": (run.script_sha256 or "")[:_SHOWN_DIGITS],
+            f"{CONTENTS}{script}": (run.script_sha256 or "")[:_SHOWN_DIGITS],
             "git commit": (commit or "")[:_SHOWN_DIGITS],
         }
 

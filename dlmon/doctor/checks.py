@@ -23,7 +23,7 @@ from dlmon.records.sanitize import clean
 from dlmon.sensors.linux.cpu import why_no_cpu_energy
 from dlmon.system.this_host import is_container, is_wsl
 
-OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 14)
+OLDEST_PYTHON, FIRST_UNTRIED_PYTHON = (3, 11), (3, 15)
 TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 NVIDIA_PCI_VENDOR = "0x10de"
 # Twice the log of a day at one sample a second.
@@ -112,11 +112,11 @@ def installed_version(package: str) -> str | None:
 
 def _python(version: tuple[int, int, int]) -> Finding:
     text = f"Python {'.'.join(map(str, version))}"
-    wanted = "Install Python 3.11, 3.12 or 3.13, and recreate the environment with it."
+    wanted = "Install Python 3.11 to 3.14, and recreate the environment with it."
     if version[:2] < OLDEST_PYTHON:
         return Finding("python", "missing", f"{text}: dlmon needs 3.11 or newer.", wanted)
     if version[:2] >= FIRST_UNTRIED_PYTHON:
-        return Finding("python", "warning", f"{text}: TensorFlow may not support it.", wanted)
+        return Finding("python", "warning", f"{text}: dlmon was not tried with it.", wanted)
     return Finding("python", "ok", text)
 
 
@@ -171,7 +171,7 @@ def _load(machine: MachineFacts) -> Iterator[Finding]:
     if count := machine.foreign_gpu_processes:
         compute = "program computes" if count == 1 else "programs compute"
         text = f"{count} {compute} on the GPUs now."
-        yield Finding("load", "warning", text, "Run nvidia-smi to see which.")
+        yield Finding("load", "warning", text, "Run dlmon watch, and press p, to see which.")
     if machine.on_battery:
         text = "The machine runs on battery, which slows it down."
         yield Finding("load", "warning", text, "Plug it in.")
@@ -202,7 +202,7 @@ def _gpus(machine: MachineFacts, root: Path) -> Iterator[Finding]:
         step = "In a container or virtual machine, give it access to a GPU."
         yield Finding("gpu", "absent", text, step)
     for gpu in machine.gpus:
-        yield _gpu(gpu, driver)
+        yield _gpu(gpu, driver if gpu.vendor == "nvidia" else _kernel_driver(gpu, root))
 
 
 def _gpu(gpu: GpuFacts, driver: str) -> Finding:
@@ -210,12 +210,19 @@ def _gpu(gpu: GpuFacts, driver: str) -> Finding:
         why = gpu.why.get("uuid", gpu.why.get("name", "unknown"))
         if gpu.state == GpuState.ASLEEP:
             return Finding("gpu", "ok", f"GPU {gpu.index} is {why}; {_LEFT_ASLEEP}")
-        step = "Look for Xid lines in dmesg; a reset or a reboot may bring it back."
+        lines = "Xid lines" if gpu.vendor == "nvidia" else "lines of its driver"
+        step = f"Look for {lines} in dmesg; a reset or a reboot may bring it back."
         return Finding("gpu", "warning", f"GPU {gpu.index} does not answer: {why}.", step)
     memory = f"memory {gpu.why.get('memory_mib', 'unknown')}"
     if gpu.memory_mib is not None:
-        memory = f"{gpu.memory_mib / 1024:.1f} GiB"
-    return Finding("gpu", "ok", f"GPU {gpu.index}: {gpu.name}, {memory}, {driver}")
+        whose = " of the system's memory" if gpu.memory_kind == "system" else ""
+        memory = f"{gpu.memory_mib / 1024:.1f} GiB{whose}"
+    kind = " (a vGPU)" if gpu.virtualization == "vgpu" else ""
+    return Finding("gpu", "ok", f"GPU {gpu.index}: {gpu.name}{kind}, {memory}, {driver}")
+
+
+def _kernel_driver(gpu: GpuFacts, root: Path) -> str:
+    return f"driver {(root / 'sys/bus/pci/devices' / str(gpu.bus_id) / 'driver').resolve().name}"
 
 
 def _why_no_gpu(state: GpuState | None, why: str, root: Path) -> Finding:

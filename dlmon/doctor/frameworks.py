@@ -22,6 +22,7 @@ from typing import IO, Any
 from dlmon.doctor.finding import Finding
 from dlmon.launch.device import VISIBLE
 from dlmon.records import TITLES, MachineFacts
+from dlmon.records.rocm import visible_variables
 from dlmon.records.sanitize import clean
 from dlmon.system.children import SAFE_PATH, die_with_parent, end_group
 
@@ -259,9 +260,13 @@ def compare_gpus(
         machine: the sensors' facts; None if they failed, and then nothing is compared.
         environment: the environment variables of the frameworks.
     """
-    # NVML has lost a GPU that has no uuid.
-    gpus = sum(gpu.uuid is not None for gpu in (machine and machine.gpus) or ())
+    # A driver has lost a GPU that has no uuid.
+    vendors = [gpu.vendor for gpu in (machine and machine.gpus) or () if gpu.uuid is not None]
     for framework in frameworks:
+        is_for_amd = framework.platform == "rocm" and "amd" in vendors
+        gpus, driver = vendors.count("amd" if is_for_amd else "nvidia"), "NVML"
+        if is_for_amd:
+            driver = "the kernel"
         text = f"{framework.title} ({framework.build}) sees {framework.gpus_text}"
         if framework.gpus is None:
             why = framework.why or "it reported nothing"
@@ -271,13 +276,15 @@ def compare_gpus(
         elif machine is None:
             yield Finding("frameworks", "ok", text)
         elif len(framework.gpus) == gpus:
-            yield Finding("frameworks", "ok", f"{text}, as NVML does" if gpus else text)
+            yield Finding("frameworks", "ok", f"{text}, as {driver} does" if gpus else text)
         elif len(framework.gpus) > gpus:
-            text += f", and NVML {gpus or 'none'}: dlmon shows NVIDIA GPUs that NVML sees."
+            text += f", and {driver} {gpus or 'none'}: dlmon shows those that {driver} sees."
             yield Finding("frameworks", "warning", text)
         else:
             why, next_step = _why_fewer(framework, machine, environment)
-            text += f", and NVML {gpus}: {why}."
+            if is_for_amd:
+                why, next_step = _why_fewer_of_amd(environment)
+            text += f", and {driver} {gpus}: {why}."
             yield Finding("frameworks", "warning" if next_step else "ok", text, next_step)
 
 
@@ -305,6 +312,12 @@ def _why_fewer(
     if _NO_LIBRARY.search(framework.problem):
         return why, _with_cuda(framework, machine)
     return why, "Run nvidia-smi, and look for Xid lines in dmesg."
+
+
+def _why_fewer_of_amd(environment: Mapping[str, str]) -> tuple[str, str | None]:
+    for name in visible_variables(environment):
+        return f"{name} is {environment[name]!r}", None
+    return "it does not say why", "Ask for access to /dev/kfd, often by joining the group `render`."
 
 
 def _with_cuda(framework: Framework, machine: MachineFacts) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from dlmon.figures.sections import Level, Table
@@ -24,6 +26,7 @@ class Column(Generic[Row]):
         dropped: the order in which narrow tables drop columns: 1 is the first; 0 never.
         title: the heading, if it isn't the name.
         cells: the maximum width on a screen; 0 for the rest of the row.
+        bar: the cells of a bar behind the text on a screen.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Column(Generic[Row]):
     dropped: int = 0
     title: str | None = None
     cells: int = 0
+    bar: int = 0
 
     @property
     def heading(self) -> str:
@@ -67,3 +71,43 @@ def number_column(
 ) -> Column[Row]:
     """Return a column that is aligned right."""
     return Column(name, text, is_number=True, dropped=dropped, title=title)
+
+
+def measured_column(
+    name: str,
+    write: Callable[[Any], str],
+    field: str = "",
+    *,
+    largest_first: bool = True,
+    **more: Any,
+) -> Column[Any]:
+    """Return a column of the numbers in a field, named as the column by default; – is unknown."""
+    order = attrgetter(field or name)
+
+    def text(row: Any) -> str:
+        value = order(row)
+        return "–" if value is None else write(value)
+
+    return Column(name, text, order, largest_first, True, **more)
+
+
+def has_words(text: str, typed: str) -> bool:
+    """Return whether a text contains every typed word, in capitals or not."""
+    return all(word in text.casefold() for word in typed.casefold().split())
+
+
+def matches(texts: Sequence[str], typed: str) -> bool:
+    """Return whether every typed word is in a text, or is a pattern of a whole one: `*/loss`."""
+    folded = [text.casefold() for text in texts]
+    return all(
+        any(
+            fnmatchcase(text, word.replace("[", "[[]")) if set(word) & set("*?") else word in text
+            for text in folded
+        )
+        for word in typed.casefold().split()
+    )
+
+
+def lowered(text: str | None) -> str | None:
+    """Return the sort key of a text; None for None."""
+    return text.lower() if text else None

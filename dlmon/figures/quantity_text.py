@@ -50,12 +50,7 @@ def text_of(quantity: Quantity, value: float) -> str:
 
 
 def rows_shown_in(place: Place, *sources: object) -> Iterator[Row]:
-    """Yield the names and texts of the quantities of a place, from the first source with a value.
-
-    Args:
-        place: the place on the screen.
-        sources: snapshots or results.
-    """
+    """Yield names and texts of the quantities of a place, from the first source with a value."""
     for quantity in (quantity for quantity in QUANTITIES if place in quantity.shown_in):
         values = (value_of(source, quantity.key) for source in sources)
         value = next((value for value in values if value is not None), None)

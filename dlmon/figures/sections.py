@@ -112,12 +112,14 @@ class Bars:
     Attributes:
         per: the unit of a value, such as per epoch.
         are_parts: they are parts of a whole, with lengths in proportion.
+        are_drawn: lines of text have the bars too, not only their values.
     """
 
     heading: str
     bars: tuple[Bar, ...]
     per: str = ""
     are_parts: bool = False
+    are_drawn: bool = False
 
 
 @record(frozen=True)

@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from dlmon.figures import units
 from dlmon.figures.comparison import verdicts
-from dlmon.figures.comparison.earlier_runs import epoch_text, share_text
-from dlmon.figures.comparison.verdicts import doubts_of_results
 from dlmon.figures.machine.readings import busy_texts
+from dlmon.figures.pairs import (
+    pair_findings,
+    pair_sections,
+    pairs_json,
+    pairs_text,
+    side_names,
+)
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
     Bar,
@@ -28,14 +33,18 @@ from dlmon.figures.sections import (
     with_texts,
 )
 from dlmon.figures.session import tokens
+from dlmon.figures.session.doubts import doubts_of_results
+from dlmon.figures.session.epoch_numbers import epoch_text
 from dlmon.figures.session.phases import phase_text
-from dlmon.log.folder import location_options
+from dlmon.figures.session.run_facts import share_text
+from dlmon.log.folder import location_options, log_directory_of
 from dlmon.log.label import read_label
 from dlmon.options.run_options import in_words, option_name
 from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
-from dlmon.sweep.log import read_sweep
+from dlmon.sweep.batch_search import next_size, sizes_of
+from dlmon.sweep.log import read_run_figures, read_sweep
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
@@ -43,6 +52,7 @@ from dlmon.sweep.results import (
     MIN_RUNS,
     SAME_WORK,
     CombinationRow,
+    Loss,
     Scaling,
     axis_of,
     best_of,
@@ -54,9 +64,11 @@ from dlmon.sweep.results import (
     scaling_of,
     time_of,
 )
+from dlmon.sweep.variants import AS_IT_LIES, COMMIT
 
 # The first screen doesn't need these imports.
 if TYPE_CHECKING:
+    from dlmon.session.learning import Learning
     from dlmon.session.snapshot import Snapshot
     from dlmon.sweep.runner import SweepRun
 
@@ -68,11 +80,29 @@ _UNITS = {
 }
 _IN_MILLISECONDS = ("ms_per_sample", "step_ms")
 _MOST_VALUES = 8
+LOSS = "loss"
+_LOSSES = LOSS, "val_loss"
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
+_LACKS = ("No such file or directory", "No module named", "cannot import name")
 _RUN_ONCE = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
 
 
-def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
+@record(frozen=True)
+class RunningRow:
+    """The current figures of a run: its progress, its throughput, and its losses."""
+
+    progress: str = ""
+    rate: float | None = None
+    losses: tuple[Loss, Loss] = (None, None)
+
+
+_NOT_RUNNING = RunningRow()
+_NOTHING: Mapping[int, RunningRow] = {}
+
+
+def sweep_table(
+    sweep: Sweep, queued: Collection[int] = (), current: Mapping[int, RunningRow] = _NOTHING
+) -> Table:
     """Return one row per combination, in the order of the plan, with the best ones marked.
 
     The last column says why there is no figure, or that it is a projection, and the warnings about
@@ -81,6 +111,7 @@ def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
     Args:
         sweep: a sweep, complete or not.
         queued: the indices of the combinations that only wait for others to end.
+        current: the current figures of combinations that run, by index.
     """
     plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
     leaders = best_rows(sweep)
@@ -91,18 +122,31 @@ def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
         columns["workload"] = [row.combination.workload for row in rows]
     for key in plan.varied:
         columns[option_name(key)] = [f"{row.combination.varied[key]}" for row in rows]
+    live = [current.get(row.combination.index, _NOT_RUNNING) for row in rows]
     columns["runs" if plan.repeats > 1 else "status"] = [
         "queued"
         if plan.repeats == 1 and row.combination.index in queued
-        else _status_text(row, plan, row.combination.index in running)
-        for row in rows
+        else (plan.repeats == 1 and of_row.progress)
+        or _status_text(row, plan, row.combination.index in running)
+        for row, of_row in zip(rows, live, strict=True)
     ]
     texts = {option_name(v.key) for v in plan.variations if isinstance(v.values[0], str)}
     texts |= {"", "workload", "runs", "status"}
     metrics = set(plan.metrics.values())
     time = heading_of(plan.metrics[plan.workloads[0]]) if len(metrics) == 1 else "time"
     columns[time] = [_time(row, metrics) for row in rows]
-    columns["samples/s"] = _texts([row.samples_per_second for row in rows], units.rate)
+    rates = [
+        of_row.rate if row.samples_per_second is None else row.samples_per_second
+        for row, of_row in zip(rows, live, strict=True)
+    ]
+    columns["samples/s"] = _texts(rates, units.rate)
+    for n, name in enumerate(_LOSSES):
+        losses = [
+            _loss_text(of_row.losses[n] or row.losses[n])
+            for row, of_row in zip(rows, live, strict=True)
+        ]
+        if any(losses):
+            columns[name] = losses
     measured: tuple[tuple[str, list[float | None], Callable[[float], str]], ...] = (
         (tokens.UNIT, [row.tokens_per_second for row in rows], units.rate),
         ("of peak", [row.peak_share for row in rows], units.share),
@@ -135,8 +179,24 @@ def sweep_table(sweep: Sweep, queued: Collection[int] = ()) -> Table:
     )
 
 
+def running_row(snapshot: Snapshot, learning: Learning) -> RunningRow:
+    """Return the current figures of a run of a sweep."""
+    rate, loss = snapshot.samples_per_second_now, learning.metrics.get(LOSS)
+    return RunningRow(
+        epoch_text(snapshot) or phase_text(snapshot.phase) or "starting",
+        None if rate is None else rate.per_second,
+        (None, None)
+        if loss is None
+        else (loss.why or loss.newest, loss.why_validation or loss.newest_validation),
+    )
+
+
 def _texts(values: Iterable[float | None], text: Callable[[float], str]) -> list[str]:
     return ["" if value is None else text(value) for value in values]
+
+
+def _loss_text(loss: Loss) -> str:
+    return units.metric(loss) if isinstance(loss, float) else loss or ""
 
 
 def _price(usd: float) -> str:
@@ -215,6 +275,11 @@ def with_band(row: CombinationRow) -> units.Banded:
 
 def plan_text(plan: Plan) -> str:
     """Describe the runs of a plan: `12 runs: mlp × batch 32, 64, 128; 3 times each`."""
+    if plan.pairs is not None:
+        return pairs_text(plan)
+    if plan.search_window_s is not None:
+        window = units.clock(plan.search_window_s)
+        return f"batch sizes of {plan.workloads[0]}, one after another, {window} of training each"
     parts = [swept_text(plan), varied_text(plan)]
     times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
     runs = units.counted(len(plan.order), "run")
@@ -250,6 +315,9 @@ def label(combination: Combination, keys: Sequence[str] | None = None) -> str:
 
 def slot_text(plan: Plan, combination: Combination, repeat: int | None = None) -> str:
     """Name a run by its workload if there are several, its varied options, and its repeat."""
+    if plan.pairs is not None:
+        name = side_names(plan)[combination.index]
+        return name if repeat is None else f"{name} ({f'pair {repeat}' if repeat else 'warm-up'})"
     parts = [combination.workload] if _names_workloads(plan) else []
     name = ", ".join(filter(None, [*parts, in_words(combination.varied)]))
     if plan.repeats == 1 or repeat is None:
@@ -265,9 +333,13 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     parts = ["completed"]
     time = time_of(metric, result)
     if time is not None:
-        parts.append(f"{amount(metric, time)} {_UNITS[metric]}")
+        # Without a known batch size, a throughput counts steps.
+        rate = result.samples_per_second
+        has_steps = metric == "ms_per_sample" and rate is not None and rate.unit == "steps/s"
+        parts.append(f"{amount(metric, time)} {_UNITS['step_ms' if has_steps else metric]}")
     if result.samples_per_second is not None:
-        parts.append(f"{units.rate(result.samples_per_second.mean)} samples/s")
+        rate = result.samples_per_second
+        parts.append(f"{units.rate(rate.mean)} {rate.unit}")
         parts += tokens.band_text(result.tokens_per_second), share_text(result)
     else:
         parts.append(result.why.get("samples_per_second", ""))
@@ -280,13 +352,29 @@ def problems_of(run: SweepRun) -> list[str]:
         f"{session} may still run: dlmon stop --host {host} {session} ends it"
         for host, session in run.left_running
     )
-    problems = (*run.unreached.values(), *left_running, run.problem, run.remark)
+    problems = (*run.unreached.values(), *left_running, run.problem, run.remark, missing_file(run))
     return [clean(problem) for problem in problems if problem is not None]
+
+
+def missing_file(run: SweepRun) -> str | None:
+    """Say how a copy of a commit gets what git leaves out, if a run lacked a file or module."""
+    script = run.sweep.plan.script
+    is_copy = script is not None and script.commit_folder is not None
+    if is_copy and any(text in line for line in run.last_lines for text in _LACKS):
+        return (
+            "a copy of a commit lacks submodules and what git ignores: --link PATH shows it your "
+            "file or folder"
+        )
+    return None
 
 
 def findings(sweep: Sweep) -> list[str]:
     """Return the findings of a sweep as sentences, which say what isn't sure."""
+    if sweep.plan.pairs is not None:
+        return pair_findings(sweep)
     plan, rows = sweep.plan, ranking_rows(sweep)
+    if plan.search_window_s is not None:
+        return _search(sweep)
     sentences: list[str] = []
     for workload in plan.workloads:
         workload_rows = of_workload(rows, workload)
@@ -296,6 +384,7 @@ def findings(sweep: Sweep) -> list[str]:
         ]
         of_workload_sentences = [
             *(_with_shared(group, _best(group, sweep)) for group in groups),
+            *(_with_shared(group, _lowest_loss(group, plan)) for group in groups),
             f"memory ran out at {'; '.join(out_of_memory)}" if out_of_memory else "",
             *(_with_shared(group, _cheapest(group, plan)) for group in groups),
             *_scaling(workload_rows, plan),
@@ -311,6 +400,34 @@ def findings(sweep: Sweep) -> list[str]:
     return sentences
 
 
+def _search(sweep: Sweep) -> list[str]:
+    """Return what a search for a batch size found; none before it is over."""
+    sizes = sizes_of(sweep)
+    if sizes.largest is None or sizes.enough is None or next_size(sweep) is not None:
+        return []
+    refused = sizes.refused.get(sizes.too_large or 0)
+    if refused is None:
+        largest = f"batch {sizes.largest} still fits, and larger ones were not tried"
+    elif refused.status == RunStatus.OUT_OF_MEMORY:
+        largest = f"batch {sizes.largest} is the largest that fits: memory ran out at"
+        largest = f"{largest} {sizes.too_large}"
+    else:
+        largest = f"batch {sizes.largest} is the largest that ran: {sizes.too_large} "
+        largest += f"{refused.status}, {refused.reason}"
+    rate = units.rate(sizes.fitting[sizes.enough].samples_per_second or 0.0)
+    grows = "the throughput no longer grows"
+    if sizes.enough == sizes.largest:
+        grows = "the throughput still grows"
+    return [largest, f"{grows} at batch {sizes.enough}: {rate} samples/s (1 run each)"]
+
+
+def in_short(sentences: Sequence[str], most: int) -> list[str]:
+    """Return at most `most` sentences, the last of which counts those left out."""
+    if len(sentences) <= most:
+        return list(sentences)
+    return [*sentences[: most - 1], f"{len(sentences) - most + 1} more findings in dlmon report"]
+
+
 def _best(group: Sequence[CombinationRow], sweep: Sweep) -> str:
     """Name the best row of a group, its lead, and how sure that is; at the end, say if none is."""
     best, keys = best_of(group), _distinguishing_keys(sweep.plan)
@@ -319,13 +436,28 @@ def _best(group: Sequence[CombinationRow], sweep: Sweep) -> str:
         return none if len(group) > 1 and not sweep.remaining() else ""
     assert best.samples_per_second is not None
     rate = units.rate(best.samples_per_second)
-    named = f"best: {label(best.combination, keys)}, {rate} samples/s"
     rivals = [row for row in group if row.value is not None and row is not best]
     second = min(rivals, key=lambda row: row.value or 0.0)
     ratio = best.speed_up_over(second)
     assert ratio is not None
+    named = label(best.combination, keys)
+    if ratio.may_be_one:
+        named = f"no clear best: {named} measured fastest, {rate} samples/s"
+    else:
+        named = f"best: {named}, {rate} samples/s"
     unsure = _RUN_ONCE if sweep.plan.repeats == 1 else "too few runs to be sure"
     return f"{named}; {verdicts.verdict(ratio, label(second.combination, keys), unsure)}"
+
+
+def _lowest_loss(group: Sequence[CombinationRow], plan: Plan) -> str:
+    """Name the row of a group with the lowest loss, of the validation where that is known."""
+    for number, name in reversed([*enumerate(_LOSSES)]):
+        losses = [(loss, row) for row in group if isinstance(loss := row.losses[number], float)]
+        if len({loss for loss, _ in losses}) > 1:
+            loss, row = min(losses, key=itemgetter(0))
+            named = label(row.combination, _distinguishing_keys(plan))
+            return f"lowest {name}: {named}, {units.metric(loss)}"
+    return ""
 
 
 def _cheapest(group: Sequence[CombinationRow], plan: Plan) -> str:
@@ -345,9 +477,10 @@ def _scaling(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
     for index, scaling in scaling_of(rows).items():
         ratio, varied = scaling.speed_up, dict(by_index[index].combination.varied)
         devices, fewest = varied.pop(DEVICES), scaling.base.combination.varied[DEVICES]
-        certainty = "1 run each" if plan.repeats == 1 else ""
+        parts = ["1 run each"] if plan.repeats == 1 else []
         if ratio.low is not None and ratio.high is not None:
-            certainty = f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}"
+            parts.insert(0, f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}")
+        certainty = ", ".join(parts)
         sentence = f"{devices} devices are {units.ratio(ratio.value)} as fast as {fewest}"
         sentence += f" ({certainty})" if certainty else ""
         sentence += f": {units.share(scaling.efficiency)} efficiency"
@@ -412,7 +545,12 @@ def _leader(rivals: Sequence[CombinationRow], by: str) -> str | None:
     if len(rivals) < 2:
         return None
     fastest, *slower = sorted(rivals, key=lambda row: row.value or 0.0)
-    if not _is_run_once(fastest) and not all(map(fastest.is_faster_than, slower)):
+    if _is_run_once(fastest):
+        ratios = (fastest.speed_up_over(row) for row in slower)
+        is_clear = not any(ratio is not None and ratio.may_be_one for ratio in ratios)
+    else:
+        is_clear = all(map(fastest.is_faster_than, slower))
+    if not is_clear:
         return None
     return label(fastest.combination, [by])
 
@@ -425,6 +563,8 @@ def sweep_json(
     header: SweepHeader, sweep: Sweep, path: str, name: str | None = None
 ) -> dict[str, Any]:
     """Return a sweep as `--json` prints it; `name` is the name of the sweep and its runs."""
+    if sweep.plan.pairs is not None:
+        return pairs_json(header, sweep, path, name)
     rows, best = rows_of(sweep), {row.combination.index for row in best_rows(sweep).values()}
     scaling = scaling_of(ranking_rows(sweep))
     return {
@@ -467,6 +607,10 @@ def _row_json(
         "samples_per_second": row.samples_per_second,
         "tokens_per_second": row.tokens_per_second,
         "peak_share": row.peak_share,
+        **{
+            name: loss if isinstance(loss, float) else None
+            for name, loss in zip(_LOSSES, row.losses, strict=True)
+        },
         **scaled,
         "cost_usd": row.cost_usd,
         "usd_per_million_samples": row.usd_per_million,
@@ -501,6 +645,13 @@ def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = N
     )
 
 
+def left_text(sweep: Sweep) -> str:
+    """Say that a sweep can be resumed: 3 runs left, or more pairs; a plan has room for many."""
+    if sweep.plan.pairs is not None:
+        return "more pairs"
+    return f"{units.counted(len(sweep.remaining()), 'run')} left"
+
+
 # ---- report ----
 
 
@@ -524,6 +675,9 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         LogError: the log can't be read.
     """
     header, sweep = read_sweep(path)
+    read_run_figures(sweep, log_directory_of(path))
+    if sweep.plan.pairs is not None:
+        _read_changed(sweep)
     redaction = Redaction(full)
     redaction.learn_hosts([host for host in sweep.plan.hosts if host is not None])
     redaction.learn_names(header.host, header.options)
@@ -531,17 +685,24 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     options = {key: value for key, value in plan.options.items() if value is not None}
     name = read_label(path).name
     title = name or header.id
+    kind = "Sweep" if plan.pairs is None else "Pairs"
     sections: list[Section] = [
-        Heading(f"Sweep {title}", (f"{units.day_and_time(header.wall)} · {plan_text(plan)}",)),
+        Heading(
+            f"{kind} {title}",
+            (f"{units.day_and_time(header.wall)} · {plan_text(plan)}",),
+        ),
         Note(tuple(map(as_sentence, findings(sweep))), "verdict"),
     ]
-    for workload in plan.workloads:
+    if plan.pairs is not None:
+        sections += pair_sections(sweep)
+    for workload in plan.workloads if plan.pairs is None else ():
         chart = picture_of(sweep, workload)
         if chart is not None:
             sections.append(replace(chart, title=f"{workload}: {chart.title}"))
         else:
             sections.append(_bars(sweep, workload))
-    sections.append(replace(sweep_table(sweep), heading="All combinations"))
+    if plan.pairs is None:
+        sections.append(replace(sweep_table(sweep), heading="All combinations"))
     if options:
         sections.append(Note((f"All with {in_words(options)}.",)))
     as_json = sweep_json(header, sweep, str(path), name)
@@ -553,6 +714,15 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         sections=with_texts(tuple(sections), redaction.text),
         as_json=redaction.value(as_json),
     )
+
+
+def _read_changed(sweep: Sweep) -> None:
+    # The first screen lists sweeps without reading code.
+    from dlmon.sweep.pair_code import changed_by_pairs
+
+    if AS_IT_LIES not in (f"{c.varied.get(COMMIT)}" for c in sweep.plan.combinations):
+        # Files that were not committed may have changed since.
+        sweep.changed = changed_by_pairs(sweep.plan)
 
 
 def picture_of(sweep: Sweep, workload: str) -> LineChart | None:
@@ -594,7 +764,7 @@ def _bars(sweep: Sweep, workload: str) -> Bars:
 
 def _remove_log_paths(as_json: dict[str, Any]) -> None:
     """Remove the paths of logs from the results of a sweep's runs."""
-    for row in as_json["rows"]:
+    for row in as_json.get("rows", ()):
         for run in (row, *row["runs"]):
             if run["result"]:
                 run["result"].pop("log", None)
@@ -602,12 +772,11 @@ def _remove_log_paths(as_json: dict[str, Any]) -> None:
 
 def run_text(name: str, snapshot: Snapshot) -> str:
     """Return the state of a run: its phase, its throughput, and the load of the machine."""
-    speed = snapshot.samples_per_second_now
     parts = (
         name,
         phase_text(snapshot.phase) or "starting",
         epoch_text(snapshot),
-        "" if speed is None else f"{units.rate(speed)} samples/s",
+        units.rate_now(snapshot.samples_per_second_now),
         *busy_texts(snapshot.machine),
     )
     return "  ".join(filter(None, parts))

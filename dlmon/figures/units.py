@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Iterable
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
+
+from dlmon.records import RateNow
 
 # The first screen doesn't need these imports.
 if TYPE_CHECKING:
@@ -13,8 +17,7 @@ if TYPE_CHECKING:
 
     from dlmon.comparison.compared_run import Timing
     from dlmon.comparison.references import ComparisonRow
-    from dlmon.quantities import Throughput
-    from dlmon.records import SamplesPerSecond, SecondsPerEpoch
+    from dlmon.records import SecondsPerEpoch, Throughput
 
 
 def seconds(value: float) -> str:
@@ -97,10 +100,10 @@ def banded(value: float, half: float | None, text: str, unit: str, most: int = 9
     return Banded(number, half_text, unit, is_uncertain=2 * half >= value)
 
 
-def with_band(timing: Timing | ComparisonRow | SamplesPerSecond, unit: str = "") -> Banded:
+def with_band(timing: Timing | ComparisonRow | Throughput) -> Banded:
     """Return a time or a throughput with its band."""
     if (mean := getattr(timing, "mean", None)) is not None:
-        return banded(mean, timing.band, rate(mean), unit)  # type: ignore[union-attr]
+        return banded(mean, timing.band, rate(mean), timing.unit)  # type: ignore[union-attr]
     value, low, high = timing.value, timing.low, timing.high  # type: ignore[union-attr]
     # The lower end may be cut, as no time is below zero.
     half = None if low is None or high is None else max(high - value, value - low)
@@ -113,9 +116,22 @@ def band(timing: Timing | ComparisonRow) -> str:
     return with_band(timing).text(timing.projected)
 
 
+def rate_now(now: RateNow | None) -> str:
+    """Write the throughput at one moment: 5,540 samples/s; empty if unknown."""
+    return "" if now is None else f"{rate(now.per_second)} {now.unit}"
+
+
 def throughput(value: Throughput) -> str:
     """Write a steady throughput with its 95 % interval: 5,540 ± 24 samples/s."""
-    return with_band(value.measured, value.unit).text()
+    return with_band(value).text()
+
+
+def throughput_within(value: Throughput, room: int) -> str:
+    """Write a steady throughput, and its 95 % interval if it fits and is below half of it."""
+    figure = with_band(value)
+    if figure.is_uncertain or len(figure.text()) > room:
+        figure = figure._replace(half="")
+    return figure.text()
 
 
 def dollars(value: float) -> str:
@@ -152,6 +168,25 @@ def clock(value: float) -> str:
     minutes, second = divmod(whole, 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
+
+
+def short_clock(value: float) -> str:
+    """Write a duration as 1:12 or 2:03:04."""
+    return clock(value).removeprefix("0")
+
+
+_MOST_DAYS = 30
+
+
+def ago(wall: float, now: float) -> str:
+    """Write how long ago a wall time was, or its day if that is long ago."""
+    seconds_ago = now - wall
+    if not -60 < seconds_ago < _MOST_DAYS * 86400:
+        return moment(wall, now)
+    for unit_s, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds_ago >= unit_s:
+            return f"{seconds_ago // unit_s:.0f} {unit} ago"
+    return "just now"
 
 
 def time_left(value: float | None) -> str:
@@ -306,3 +341,13 @@ def device(name: str) -> str:
 def ratio(value: float) -> str:
     """Write a factor: 1.05×, 12.3×."""
     return f"{_three_digits(value)}×"
+
+
+def gpus_text(gpus: Iterable[int]) -> str:
+    """Write the numbers of GPUs: 0, or 0-3,6."""
+    numbers = sorted(set(gpus))
+    parts = []
+    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        first, *more = (number for _, number in run)
+        parts.append(f"{first}-{more[-1]}" if more else str(first))
+    return ",".join(parts)

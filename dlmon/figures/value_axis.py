@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from dlmon.statistics.series import LARGEST, SMALLEST
 
@@ -161,6 +161,18 @@ def bar_lengths(values: Sequence[float]) -> tuple[tuple[float, ...], bool]:
     span = math.log(most / least)
     lengths = (0.1 + 0.9 * math.log(value / least) / span if value > 0 else 0.0 for value in values)
     return tuple(lengths), True
+
+
+def stacked_bar(
+    shares: Sequence[float], marks: Sequence[tuple[str, str]], width: int
+) -> list[tuple[str, str]]:
+    """Return a bar of shares of `width` after each other; a small one may have no cell.
+
+    `marks` are the glyph and the style of each.
+    """
+    ends = [min(width, round(end * width)) for end in accumulate(shares)]
+    cells = (end - start for start, end in pairwise((0, *ends)))
+    return [(glyph * n, style) for n, (glyph, style) in zip(cells, marks, strict=True) if n]
 
 
 def _small_number(magnitude: float, sign: str) -> str:

@@ -113,7 +113,7 @@ class BatchCollector:
         self._epoch: EpochStart | None = None
         # The newest by number: an epoch's sums may arrive from the GPU after the next epoch.
         self._ended_epochs: dict[int, Epoch] = {}
-        # The epoch that ended last, if the script left it and no profiler slowed it.
+        # The epoch that ended last, if the script left it.
         self._left_epoch: int | None = None
         # Marks with metrics that a GPU is still computing, retried on every `take`.
         self._awaited: list[EpochChanged | MetricsRead] = []
@@ -279,7 +279,8 @@ class BatchCollector:
         if epoch is None:
             return
         steps = self._next - epoch.skipped
-        train_end = self._last_us * 1000 if steps else epoch.t
+        # What ran after the last step is no part of it, though the epoch was not over for us.
+        train_end = min(self._last_us * 1000, mark.t) if steps else epoch.t
         pending = awaited(mark.metrics)
         if pending:
             self._awaited.append(EpochChanged(mark.epoch, metrics=pending, was_awaited=True))
@@ -293,18 +294,19 @@ class BatchCollector:
             begin=epoch.t,
             train_end=train_end,
             end=mark.t,
-            whole=not (mark.cut or self._had_profile) and self._next >= self._steps_due,
+            whole=not mark.cut and self._next >= self._steps_due,
             samples=samples,
             metrics=metrics,
             steps=steps,
             validation=_validation_after(train_end, mark.validation),
             updates=self._epoch_updates,
             tokens=tokens or None,
+            profiled=self._had_profile or None,
             why=why,
         )
         self._records.append(record)
         self._ended_epochs[mark.epoch] = record
-        self._left_epoch = mark.epoch if mark.cut and not self._had_profile else None
+        self._left_epoch = mark.epoch if mark.cut else None
         if len(self._ended_epochs) > CHANGEABLE_EPOCHS:
             del self._ended_epochs[min(self._ended_epochs)]
         self._epoch = None

@@ -22,6 +22,7 @@ from typing import Any
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.descriptors import is_same
 from dlmon.instrument.framework_memory import MemoryReader
+from dlmon.instrument.imported_files import ImportedFiles
 from dlmon.instrument.own_code import OwnCodeSampler
 from dlmon.instrument.profiles import Profiles
 from dlmon.instrument.queued import EpochStart, Mark, MetricsRead, Queued
@@ -96,6 +97,7 @@ class Emitter:
         self.reads.is_due = True
         self._read_ns = self._memory_ns = self._looked_ns = time.monotonic_ns()
         self._memory = MemoryReader()
+        self._imported = ImportedFiles()
         self._closing = threading.Event()
         self._last: Record | None = None
         self.batch_ended = self._queue.append
@@ -258,6 +260,7 @@ class Emitter:
         if now - self._memory_ns >= READ_NS:
             self._memory_ns = now
             self._queue.extend(self._memory.read(now))
+            self._queue.extend(self._imported.read(now))
         collector = self._collector
         quiet_ns = collector.quiet_since_ns
         if quiet_ns is not None:

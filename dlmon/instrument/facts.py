@@ -1,6 +1,7 @@
 """Read fields of `Model` from a framework, its model and its device, without importing it.
 
-A GPU is only "gpu" here: the monitor finds its NVML index, which CUDA's order doesn't tell.
+A GPU is only "gpu" here: the monitor finds its number, which CUDA's order doesn't tell. AMD's and
+Intel's have a name in place of the uuid: "amd:N", with ROCm's number of all its devices, "intel:N".
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dlmon.instrument.queued import LEARNING_RATE
+from dlmon.records.rocm import CUDA_VISIBLE, device_before_hiding
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE = CUDA_VISIBLE
 _UUID = "GPU-"
 # Raised if this version of a framework lacks an attribute or a function.
 _LACKING = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
@@ -34,6 +36,9 @@ def device_of_training(optimizer_or_device: Any) -> dict[str, Any]:
 def facts_of_training(optimizer_or_device: Any) -> dict[str, Any]:
     """Return the device of PyTorch's training, and the kind of the optimizer if there is one."""
     device = device_of_training(optimizer_or_device)
+    torch = sys.modules.get("torch")
+    if device == _CPU and torch is not None:
+        device = device | {"threads": torch.get_num_threads()}
     groups = getattr(optimizer_or_device, "param_groups", None)
     if not groups:
         return device
@@ -71,9 +76,17 @@ def device_of_boosting(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _device_of_torch(device: Any) -> dict[str, Any]:
     if device.type == "cpu":
         return _CPU
+    torch, number = sys.modules["torch"], getattr(device, "index", None) or 0
+    if device.type == "xpu":
+        # The environment may hide devices by names that only Level Zero knows.
+        place = "" if "ZE_AFFINITY_MASK" in os.environ else number
+        name = torch.xpu.get_device_name(device)
+        return {**_GPU, "device_name": name, "device_uuid": f"intel:{place}"}
     if device.type != "cuda":
         return _unknown(f"it is {device.type}, which dlmon does not watch")
-    properties = sys.modules["torch"].cuda.get_device_properties(device)
+    properties = torch.cuda.get_device_properties(device)
+    if getattr(getattr(torch, "version", None), "hip", None):
+        return {**_rocm_gpu(number), "device_name": properties.name}
     uuid = getattr(properties, "uuid", None)
     named = {} if uuid is None else {"device_uuid": f"{_UUID}{str(uuid).removeprefix(_UUID)}"}
     return {**_visible_gpu(), "device_name": properties.name, **named}
@@ -84,15 +97,18 @@ def _device_of_tensorflow(tensorflow: Any) -> dict[str, Any]:
         return _CPU
     first = tensorflow.config.list_physical_devices("GPU")[0]
     name = tensorflow.config.experimental.get_device_details(first).get("device_name")
-    return {**_visible_gpu(), "device_name": name}
+    is_rocm = tensorflow.sysconfig.get_build_info().get("is_rocm_build")
+    return {**(_rocm_gpu(0) if is_rocm else _visible_gpu()), "device_name": name}
 
 
 def _device_of_jax(jax: Any) -> dict[str, Any]:
     first = jax.local_devices()[0]
     if first.platform == "cpu":
         return _CPU
-    if first.platform not in ("gpu", "cuda"):
+    if first.platform not in ("gpu", "cuda", "rocm"):
         return _unknown(f"it is {first.platform}, which dlmon does not watch")
+    if "rocm" in getattr(getattr(first, "client", None), "platform_version", ""):
+        return {**_rocm_gpu(0), "device_name": first.device_kind}
     return {**_visible_gpu(), "device_name": first.device_kind}
 
 
@@ -100,6 +116,13 @@ def _visible_gpu() -> dict[str, Any]:
     """Return a GPU, with its uuid if the environment names it."""
     first = os.environ.get(VISIBLE, "").partition(",")[0].strip()
     return {**_GPU, "device_uuid": first} if first.startswith(_UUID) else _GPU
+
+
+def _rocm_gpu(number: int) -> dict[str, Any]:
+    """Return a GPU with its name before the environment hides devices."""
+    device = device_before_hiding(number, os.environ)
+    name = device if device is not None and device.startswith(_UUID) else f"amd:{device or ''}"
+    return {**_GPU, "device_uuid": name}
 
 
 def _unknown(why: str) -> dict[str, Any]:

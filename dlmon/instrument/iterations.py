@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from dlmon.instrument.loaders import Loader, Sizes
@@ -42,9 +43,11 @@ class LoaderIteration:
         self.state = NEW
         self.iterator: Any = None
         """A weak reference to the iterator; its callback notes that it is gone."""
-        # The times at which the iterator was asked for, was ready, and was asked for its first and
-        # its last batch.
-        self.created_ns = self.made_ns = self.opened_ns = self.asked_ns = created_ns
+        # The times at which the iterator was asked for, and was asked for its first and its last
+        # batch.
+        self.created_ns = self.opened_ns = self.asked_ns = created_ns
+        self.ready_ns = [created_ns]
+        """When it was ready, and all others that the script made right after it."""
         self.begin_ns = created_ns
         """The begin of its epoch or validation."""
         self.thread: Any = None
@@ -61,6 +64,10 @@ class LoaderIteration:
         """Has it no more though a step under way holds its last batches?"""
         self.is_left = False
         """Is its iterator gone?"""
+        self.is_continued = False
+        """Did the script begin its loader again within its epoch?"""
+        self.was_interrupted = False
+        """Did the script validate between two of its steps?"""
         # For a validation: the batches that are done, their samples, and the times.
         self.ended = 0
         self.samples: int | None = 0
@@ -82,10 +89,27 @@ class LoaderIteration:
 
     def begin(self, now: int, thread: Any, phase: str) -> None:
         """Note the first request for a batch."""
-        is_direct = now - self.made_ns <= AT_ONCE_NS
+        is_direct = now - self.ready_ns[0] <= AT_ONCE_NS
         self.begin_ns, self.opened_ns = (self.created_ns if is_direct else now), now
         self.last_end_ns = self.opened_ns
         self.thread, self.phase, self.state = thread, phase, READ
+
+    def begin_again(self, created_ns: int) -> None:
+        """Go on with another iterator over the same loader."""
+        self.created_ns = created_ns
+        self.sizes = Sizes(self.loader)
+        self.certain, self.fetched = self.sizes.certain, 0
+        self.is_continued, self.is_exhausted = True, False
+
+    def split(self, now: int) -> LoaderIteration:
+        """Return the epoch so far, and go on as one that isn't known to train."""
+        so_far = copy(self)
+        # Its callback would note once more that the iterator is gone.
+        so_far.iterator = None
+        self.begin_ns = self.opened_ns = self.last_end_ns = now
+        self.state, self.trained, self.ended, self.has_batch = READ, 0, 0, False
+        self.metrics, self.loss, self.was_interrupted = {}, None, False
+        return so_far
 
     def end_batch(self, now: int) -> None:
         """End the batch under way, if there is one."""
@@ -109,20 +133,19 @@ class LoaderIteration:
     @property
     def has_all(self) -> bool:
         """Have all batches of its loader come?"""
-        return self.loader.steps is not None and (
-            self.fetched + self.sizes.lost == self.loader.steps
-        )
+        steps = None if self.is_continued else self.loader.steps
+        return steps is not None and self.fetched + self.sizes.lost == steps
 
     @property
     def is_whole(self) -> bool:
         """Have all batches come, and was each trained on?"""
-        is_over = self.is_exhausted or self.has_all
+        is_over = (self.is_exhausted and not self.is_continued) or self.has_all
         return is_over and not self.sizes.lost and self.trained >= self.fetched
 
     @property
     def is_left_early(self) -> bool:
         """Did the script leave it though its loader may have more batches, and lose none?"""
-        return not (self.is_exhausted or self.has_all or self.sizes.lost)
+        return self.is_continued or not (self.is_exhausted or self.has_all or self.sizes.lost)
 
     def lose_batch(self) -> None:
         """Note that fetching the next batch raised an error, so it is lost."""

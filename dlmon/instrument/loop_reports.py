@@ -129,6 +129,10 @@ class LoopReports:
         """Return whether an earlier iteration over its loader was an epoch."""
         return _is_among(iteration, self._of_epochs)
 
+    def trained_on_others(self, iteration: LoaderIteration) -> bool:
+        """Return whether there were epochs, and all were iterations over other loaders."""
+        return bool(self._of_epochs) and not self.gave_epochs(iteration)
+
     def leaves_out(self, iteration: LoaderIteration) -> None:
         """Note that a script's collate function leaves samples out: epochs have no known size."""
         before, iteration.loader = iteration.loader, iteration.loader.leaving_out()
@@ -182,6 +186,10 @@ class LoopReports:
             self._last = self._before = iteration
         self.reporter.send(Pause(end_ns, SCRIPT_PHASE))
 
+    def remember(self, iteration: LoaderIteration) -> None:
+        """Remember the epoch that ended last by a copy, as its iteration goes on."""
+        self._last = self._before = iteration
+
     def went_on(self, iteration: LoaderIteration, now: int) -> None:
         """Let the epoch that ended last end now, if it is this one: its loop was not over yet."""
         if iteration is self._before:
@@ -201,12 +209,12 @@ class LoopReports:
             self._own_steps = steps
             self.reporter.send(EpochChanged(before.epoch, is_whole=True))
             if not (self._expected or iteration.is_one_of_several):
-                self._say_own_length(iteration.loader, steps)
+                self._say_own_length(iteration.loader, steps, iteration.is_continued)
         return True
 
-    def _say_own_length(self, loader: Loader, steps: int) -> None:
+    def _say_own_length(self, loader: Loader, steps: int, is_continued: bool) -> None:
         fields: dict[str, Any] = {"steps_per_epoch": steps}
-        if loader.samples is not None and not self._are_batches_made:
+        if loader.samples is not None and not (self._are_batches_made or is_continued):
             fields["samples_per_epoch"] = loader.limited(steps).samples
         self.reporter.describe_loop(**fields)
 
@@ -310,6 +318,11 @@ class LoopReports:
         self._loop = loader
         why = dict.fromkeys(_EPOCH_SIZES, reason)
         self.reporter.describe_loop(why, samples_per_epoch=None, steps_per_epoch=None)
+
+    def say_that_epochs_are_own(self, loader: Loader, reason: str) -> None:
+        """Report that only the script knows the length of an epoch, until it shows."""
+        if self._own_steps is None:
+            self.say_that_lengths_differ(loader, reason)
 
     def say_that_batches_are_made(self, reason: str) -> None:
         """Report that steps train on other batches than those of the loader."""

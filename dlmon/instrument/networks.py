@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any
 
 from dlmon.instrument.graphs import Recomputed
-from dlmon.instrument.outermost import living, networks_of
+from dlmon.instrument.outermost import has_gradients_of, living, networks_of, shapes_of
 from dlmon.statistics.operations import WHOLE, Weight, operations_of
 
 NOT_A_MODULE = "no torch.nn.Module holds what its optimiser changes"
@@ -102,8 +102,10 @@ def _multiplies(parameter: _Parameter, path: str, module: Any, name: str) -> boo
     return not ("Embedding" in kinds or is_added or "pooler" in path)
 
 
-def network_of(optimizer: Any) -> Any:
+def network_of(optimizer: Any, called: Iterable[Any] = ()) -> Any:
     """Return the outermost module that holds an optimizer's parameters; None if there is none.
+
+    If several hold them all, the one that the script called is it.
 
     Raises:
         LookupError: several networks train; the message says so.
@@ -112,12 +114,13 @@ def network_of(optimizer: Any) -> Any:
     objects = living(torch.nn.Module, torch.optim.Optimizer)
     modules = [module for module in objects if isinstance(module, torch.nn.Module)]
     trained = {id(parameter) for parameter in _parameters_of(optimizer)}
+    called_ids = {id(module) for module in called}
     held, network = max(
         (
             ({id(parameter) for parameter in network.parameters()}, network)
             for network in networks_of(trained, modules)
         ),
-        key=lambda pair: len(pair[0] & trained),
+        key=lambda pair: (len(pair[0] & trained), id(pair[1]) in called_ids),
         default=(set(), None),
     )
     if network is not None and not held >= trained:
@@ -174,7 +177,8 @@ def describe_network(
         called: the modules that the script called for the first loss.
     """
     try:
-        network = network_of(optimizer)
+        called = list(called)
+        network = network_of(optimizer, called)
         if network is None:
             raise LookupError(NOT_A_MODULE)
         network = part_that_is_called(network, called)
@@ -224,7 +228,8 @@ def _parameters(network: Any) -> Iterator[_Parameter]:
     """Yield every parameter once, in full size even if ranks hold parts of it."""
     parameters: dict[Any, _Parameter] = {}
     flat_names: set[tuple[int, str]] = set()
-    modules = list(network.named_modules())
+    copies = {id(part) for copy in _frozen_copies(network) for part in copy.modules()}
+    modules = [pair for pair in network.named_modules() if id(pair[1]) not in copies]
     paths = {id(module): path for path, module in modules}
     for path, module in modules:
         # FSDP flattens the parameters of several modules into one.
@@ -253,6 +258,19 @@ def _parameters(network: Any) -> Iterator[_Parameter]:
                 parameters[key] = _Parameter(_shape(tensor), trains, tensor.dtype, key)
             parameters[key].holders.append((path, module, name))
     yield from parameters.values()
+
+
+def _frozen_copies(network: Any) -> Iterator[Any]:
+    """Yield the parts of a network that are frozen copies of another, such as a moving average.
+
+    The layers of a list are none: a script may freeze some of them.
+    """
+    children = vars(_unwrapped(network)).get("_modules") or {}
+    parts = [part for name, part in children.items() if part is not None and not name.isdecimal()]
+    trained = [shapes_of(part) for part in parts if has_gradients_of(part)]
+    for part in parts:
+        if not has_gradients_of(part) and (shapes := shapes_of(part)) and shapes in trained:
+            yield part
 
 
 def _shape(parameter: Any) -> tuple[int, ...]:

@@ -85,15 +85,15 @@ class FirstCalls:
         """
         called = (reference() for reference, _ in self.calls)
         modules = list({id(module): module for module in called if module is not None}.values())
-        training = [module for module in modules if _has_gradients_of(module)]
-        shapes = [_shapes_of(module) for module in training]
+        training = [module for module in modules if has_gradients_of(module)]
+        shapes = [shapes_of(module) for module in training]
         return [
-            module for module in modules if module in training or _shapes_of(module) not in shapes
+            module for module in modules if module in training or shapes_of(module) not in shapes
         ]
 
     def training(self) -> list[Any]:
         """Return the called modules that have trainable weights."""
-        return [module for module in self.modules() if _has_gradients_of(module)]
+        return [module for module in self.modules() if has_gradients_of(module)]
 
 
 class Compiler:
@@ -168,7 +168,7 @@ class Outermost:
         self.first.end()
         try:
             weights = self._weights if optimizer is None else weights_of(optimizer)
-            called = [module for module in self.first.training() if _trains(module, weights)]
+            called = [module for module in self.first.training() if trains(module, weights)]
             self._watch(called or networks_of(weights))
         except Exception:  # noqa: BLE001 - whatever it is, the steps are counted on
             self._networks = {}
@@ -267,15 +267,18 @@ class Outermost:
         self.looks_back = False
 
 
-def _has_gradients_of(network: Any) -> bool:
+def has_gradients_of(network: Any) -> bool:
+    """Return whether a network has weights that train."""
     return any(parameter.requires_grad for parameter in network.parameters())
 
 
-def _shapes_of(network: Any) -> list[tuple[int, ...]]:
+def shapes_of(network: Any) -> list[tuple[int, ...]]:
+    """Return the shapes of a network's weights; a copy has the same."""
     return [tuple(parameter.shape) for parameter in network.parameters()]
 
 
-def _trains(network: Any, weights: set[int]) -> bool:
+def trains(network: Any, weights: set[int]) -> bool:
+    """Return whether a network has some of the weights with these ids."""
     return any(id(parameter) in weights for parameter in network.parameters())
 
 

@@ -6,16 +6,18 @@ unchanged. PyTorch is imported by the script before a hook is set, never from he
 
 from __future__ import annotations
 
+import dis
 import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from types import GeneratorType, ModuleType
+from types import FrameType, GeneratorType, ModuleType
 from typing import Any
 
 from dlmon.instrument import outermost
 from dlmon.instrument.facts import facts_of_training
+from dlmon.instrument.first_step import watch_first_step
 from dlmon.instrument.graphs import FirstLoss
 from dlmon.instrument.iterations import EPOCH, NEW, OVER, LoaderIteration
 from dlmon.instrument.loaders import Loader, describe
@@ -24,7 +26,6 @@ from dlmon.instrument.networks import Autocast, describe_network, will_step
 from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
 from dlmon.instrument.requests import answer
 from dlmon.instrument.step_counter import StepCounter, Thread
-from dlmon.instrument.step_parts import BACKWARD
 from dlmon.records.memory import read_out_of_memory
 
 # The place of `create_graph` among the arguments of `torch.autograd.grad`.
@@ -122,9 +123,11 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     def before_step(optimizer: Any, arguments: Any, named: Any) -> tuple[Any, Any] | None:
         try:
             closure = arguments[1] if len(arguments) > 1 else named.get("closure")
-            step_began(optimizer, closure is not None)
+            # Some optimizers take something else first, such as a direction.
+            has_closure = callable(closure)
+            step_began(optimizer, has_closure)
             losses.is_within_step = True
-            if closure is not None and marks.is_on and marks.is_of_this_thread():
+            if has_closure and marks.is_on and marks.is_of_this_thread():
                 closure = marks.marked(closure)
                 if len(arguments) > 1:
                     return (arguments[0], closure, *arguments[2:]), named
@@ -148,6 +151,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     module.register_optimizer_step_post_hook(after_step)
 
     def made(optimizer: Any, *arguments: Any, **named: Any) -> None:
+        watch_first_step(reporter)
         steps.reports.has_optimizers = True
         steps.outermost.first.begin()
         outermost.made(optimizer)
@@ -186,7 +190,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
             return None
         try:
             if marks.is_on and marks.is_of_this_thread():
-                marks.enter(BACKWARD)
+                marks.begin_backward(tensors)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             reporter.turn_off(error)
         if named.get("inputs") is not None:
@@ -250,6 +254,17 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         return time.monotonic_ns()
 
     wrap(module, "grad", reporter, before=begins, after=computed_gradients)
+
+
+def watch_collectives(module: ModuleType, reporter: Reporter) -> None:
+    """Mark the time in collective operations; `module` is torch.distributed.distributed_c10d."""
+    marks = steps_of(reporter).marks
+    # The latter sends the buffers of a DistributedDataParallel before each forward pass.
+    holders = (module.Work, "wait"), (sys.modules["torch.distributed"], "_broadcast_coalesced")
+    for holder, name in holders:
+        if hasattr(holder, name):
+            before, after = marks.begin_collective, marks.end_collective
+            wrap(holder, name, reporter, before=before, after=after)
 
 
 def watch_functional(module: ModuleType, reporter: Reporter) -> None:
@@ -366,11 +381,15 @@ def _marking(
         if not reporter.is_on:
             return
         reporter.saw(f"{steps.reports.owner} loader")
-        last = iterator._dlmon_iteration
-        if last is not None:
-            # With persistent workers, one iterator serves all iterations.
-            steps.abandoned(last)
-        iteration = steps.new(described(loader), created, weakref.ref(loader))
+        # Within the handler of the error that ended an iterator, another one continues it.
+        is_again = isinstance(sys.exc_info()[1], StopIteration)
+        iteration = steps.begin_again(loader, created) if is_again else None
+        if iteration is None:
+            last = iterator._dlmon_iteration
+            if last is not None:
+                # With persistent workers, one iterator serves all iterations.
+                steps.abandoned(last)
+            iteration = steps.new(described(loader), created, weakref.ref(loader))
         iteration.iterator = weakref.ref(iterator, _leaving(iteration, steps, reporter))
         iterator._dlmon_iteration = iteration
 
@@ -415,7 +434,7 @@ def opening(
             if iteration is None or iteration.created_ns < created:
                 mark(iterator, self, created)
             else:
-                iteration.made_ns = time.monotonic_ns()
+                iteration.ready_ns[0] = time.monotonic_ns()
         return iterator
 
     setattr(__iter__, WATCHED, True)
@@ -477,7 +496,7 @@ def fetching(
             batch = following(self)
         except StopIteration:
             thread.is_inside = False
-            exhausted(iteration)
+            exhausted(iteration, calls_next(sys._getframe(1)))
             raise
         except BaseException as error:
             thread.is_inside = False
@@ -507,6 +526,11 @@ def fetching(
         return batch
 
     return __next__
+
+
+def calls_next(frame: FrameType) -> bool:
+    """Return whether code calls `next`; a loop over an iterator ends with it."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] != "FOR_ITER"
 
 
 class _Generated:

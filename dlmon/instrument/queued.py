@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dlmon.instrument.keras_data import BatchSizes
-from dlmon.records import Metrics, NamedPause, Record, Validation, finite
+from dlmon.records import NOT_NUMBERS, Metrics, NamedPause, Record, Validation, finite
 
 # A pause is a phase of its own from this long on: epochs of milliseconds would flood the log.
 MIN_PAUSE_NS = 250_000_000
@@ -137,7 +137,7 @@ class MetricsRead:
             values, why = finite({name: self.metrics[name] for name in names})
         except Exception:  # noqa: BLE001 - whatever a framework raises, its training goes on
             return None
-        for name in [name for name, reason in why.items() if reason not in ("NaN", "infinite")]:
+        for name in [name for name, reason in why.items() if reason not in NOT_NUMBERS]:
             del values[name], why[name]
         return Metrics(self.t, values, why=why) if values else None
 

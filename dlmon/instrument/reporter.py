@@ -38,6 +38,7 @@ from dlmon.records import (
     OutOfMemory,
     Phase,
     Record,
+    Stack,
     Trainer,
     encode,
 )
@@ -81,6 +82,7 @@ class Reporter:
         self._model: Model | None = None
         self._epochs = 0
         self._closing: list[Callable[[], None]] = []
+        self._at_loops: list[Callable[[], None]] = []
         self._events: set[str] = set()
         self._early: deque[NamedPause | OutOfMemory] = deque(maxlen=MOST_EARLY_RECORDS)
         self._thread = threading.main_thread().ident
@@ -141,13 +143,7 @@ class Reporter:
             self.owner, self._release = "", None
 
     def start(self, framework: str, version: str | None, backend: str | None = None) -> bool:
-        """Connect if that is not done yet; return whether a monitor listens.
-
-        Args:
-            framework: the framework that trains.
-            version: its version.
-            backend: the backend of Keras.
-        """
+        """Connect if that is not done yet; return whether a monitor listens."""
         if self._emitter is not None:
             return True
         if self._path is None:
@@ -206,7 +202,16 @@ class Reporter:
         elif self._path is not None:
             self._early.append(record)
 
-    def send_now(self, record: NamedPause) -> None:
+    @property
+    def awaits_first_step(self) -> bool:
+        """A monitor listens, and this process has not trained yet."""
+        return self._emitter is None and self._path is not None
+
+    @property
+    def rank(self) -> int | None:
+        return _rank_and_world_size()[0]
+
+    def send_now(self, record: NamedPause | Stack) -> None:
         """Send a record at once, even before training: the process may end before it trains."""
         if self._emitter is not None:
             self._emitter.send(record)
@@ -275,6 +280,8 @@ class Reporter:
         )
         self.send(self._model)
         self.loops += 1
+        for hook in self._at_loops:
+            hook()
 
     def describe_loop(self, why: Mapping[str, str] | None = None, **fields: Any) -> None:
         """Report fields of `Model` that were unknown when the loop began.
@@ -311,6 +318,10 @@ class Reporter:
         """Call `hook` as the process ends, before the last records are sent."""
         self._closing.append(guarded(self)(hook))
 
+    def at_loop(self, hook: Callable[[], None]) -> None:
+        """Call `hook` whenever a loop has begun, and as the process ends."""
+        self._at_loops.append(guarded(self)(hook))
+
     def turn_off(self, error: BaseException) -> None:
         """Report no more from this process, and send the error as a notice."""
         emitter, self._emitter = self._emitter, None
@@ -336,7 +347,7 @@ class Reporter:
 
     def _call_closing_hooks(self) -> None:
         hooks, self._closing = self._closing, []
-        for hook in hooks:
+        for hook in (*hooks, *self._at_loops):
             hook()
 
     def close(self, wait_s: float = CLOSE_S) -> None:

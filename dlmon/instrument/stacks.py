@@ -247,9 +247,6 @@ class HeldLock:
     """Sets faulthandler's watchdog again and again: it writes the stacks if that is late.
 
     A process has only one watchdog: it is left to the script, if that uses it.
-
-    Args:
-        path: the file that stacks are written to.
     """
 
     def __init__(self, path: str) -> None:

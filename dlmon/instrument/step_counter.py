@@ -15,6 +15,9 @@ how long the script waited and when epochs begin and end. docs/epochs.md explain
 - An iteration over a loader is an epoch if it is asked for more after a step that held its batch,
   or is exhausted then. If several loaders are read for one step, the one that is asked first for
   the next step is the epoch, and the waits for all of them add up.
+- If a loader ends while another one that is read beside it goes on, and the script begins it again
+  with `next`, the epoch goes on. Such an epoch ends when the script makes a new iterator, or after
+  it has validated.
 - An iteration that ends without a step validates. If the script leaves it after one batch without
   a step, as `next(iter(loader))` does, it is no epoch.
 - Steps outside of epochs make a loop without epochs, from the second step on.
@@ -31,6 +34,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from dlmon.instrument.iterations import (
+    AT_ONCE_NS,
     EPOCH,
     NEW,
     OVER,
@@ -60,6 +64,7 @@ FEW_BACKWARDS = 8
 MOST_AHEAD = 2
 
 IN_TURN = "its steps take the batches of several loaders in turn"
+BEGUN_AGAIN = "its loader begins again within an epoch"
 OWN_BATCHES = "the script makes its batches itself of what its loader gives"
 
 _new = tuple.__new__
@@ -71,8 +76,8 @@ class Thread:
     def __init__(self) -> None:
         self.stepping: int | None = None
         """The id of the optimizer that steps; optimizers that it calls itself don't count."""
-        self.has_claimed = False
-        """Has the current step taken batches? An optimizer may go backward several times."""
+        self.backwards = 0
+        """How often the optimizer that steps went backward; the first time takes the batches."""
         self.is_inside = False
         """Is a loader at work? Iterations that it makes itself are not the script's."""
 
@@ -134,6 +139,26 @@ class EndedStep(NamedTuple):
     lead: LoaderIteration | None
 
 
+class ValidationBetween(NamedTuple):
+    """A validation after a step of an epoch that may go on.
+
+    Attributes:
+        iteration: the iteration that validated.
+        end_ns: its end.
+        whole: whether all its batches came.
+        active_ns: the end of the optimizer's step before it.
+    """
+
+    iteration: LoaderIteration
+    end_ns: int
+    whole: bool
+    active_ns: int
+
+    @property
+    def interruption(self) -> Interruption:
+        return Interruption(self.iteration.begin_ns, self.end_ns)
+
+
 class StepCounter:
     """Makes steps, epochs and validations from the calls of the hooks.
 
@@ -161,6 +186,8 @@ class StepCounter:
         self._step = Step(0, [])
         self.waiting = WaitingBatches(self.outermost, self._clock)
         self._open: list[LoaderIteration] = []
+        # The iteration whose iterator was made last, if none was asked for a batch since.
+        self._newest: LoaderIteration | None = None
         self.epoch: LoaderIteration | None = None
         """The iteration of the epoch under way."""
         # The loop without epochs under way; before it has two steps, these are kept.
@@ -171,8 +198,8 @@ class StepCounter:
         self._loop_optimizer: Callable[[], Any] | None = None
         # Loaders that were read beside another; a script starts them again within an epoch.
         self._beside: deque[Callable[[], Any]] = deque(maxlen=8)
-        # Steps that may belong to an epoch, and their interruptions.
-        self._undecided: list[EndedStep | Interruption] = []
+        # Steps that may belong to an epoch, their interruptions, and validations that may end it.
+        self._undecided: list[EndedStep | Interruption | ValidationBetween] = []
         self._thread: Thread | None = None
         """The thread that trains."""
         self._last_end_ns = self._longest_tail_ns = 0
@@ -180,6 +207,8 @@ class StepCounter:
         self._was_in_eval_mode = False
         self._validating: LoaderIteration | None = None
         """The validation under way."""
+        self._validated = NO_ITERATION
+        """The validation that ended last."""
         # A validation read ahead, whose last batches still compute, and the latest time it ends.
         self._unsettled: tuple[LoaderIteration, int] | None = None
 
@@ -207,10 +236,46 @@ class StepCounter:
     def new(self, loader: Loader, created: int, source: Callable[[], Any]) -> LoaderIteration:
         """Return a new iteration over a loader; `source` returns the loader itself."""
         iteration = LoaderIteration(loader, created, source)
-        iteration.made_ns = self._clock()
+        newest = self._newest
+        if newest is not None and created <= newest.ready_ns[0] + AT_ONCE_NS:
+            # The script makes several iterators before it asks one of them for a batch.
+            iteration.ready_ns = newest.ready_ns
+        iteration.ready_ns[0] = self._clock()
+        self._newest = iteration
         if loader.is_collated and self.reports.is_known_to_leave_out(iteration):
             iteration.loader = loader.leaving_out()
         return iteration
+
+    def begin_again(self, loader: Any, created: int) -> LoaderIteration | None:
+        """Let the epoch go on with another iterator over its loader; None if it doesn't.
+
+        A script that reads loaders side by side with `next`, as many times as it likes, begins one
+        of them again when it ends.
+        """
+        ended = [i for i in self._open if i.is_exhausted and i.source() is loader]
+        if not ended or not self._may_begin_again(ended[0]):
+            return None
+        epoch = ended[0]
+        if not epoch.is_continued:
+            self.reports.say_that_epochs_are_own(epoch.loader, BEGUN_AGAIN)
+        epoch.begin_again(created)
+        return epoch
+
+    def _may_begin_again(self, iteration: LoaderIteration) -> bool:
+        """Return whether the epoch under way, or the next one, may go on though its loader ended.
+
+        It may if a loader that is read beside it has more batches. If the script has begun it again
+        before, all of them may end at once.
+        """
+        if iteration.is_continued:
+            return True
+        return iteration is self.epoch and any(
+            beside is not iteration
+            and beside.state == READ
+            and not (beside.is_exhausted or beside.has_all)
+            and self._is_beside(beside)
+            for beside in self._open
+        )
 
     def fetch(self, iteration: LoaderIteration, with_gradients: bool = True) -> None:
         """Note that the script asks for a batch."""
@@ -232,6 +297,9 @@ class StepCounter:
                     if len(claim) == 1 and claim[0].iteration is iteration:
                         self._end_usual_step(now, iteration, claim[0])
                         return
+                if iteration.is_continued and self._validations:
+                    self._split_epoch(iteration, now)
+                    return
                 self._end_step(now, iteration)
             elif step.claims and now - step.begin_ns > LONG_STEP_NS:
                 self._report_part(now)
@@ -281,8 +349,8 @@ class StepCounter:
         if self.thread().is_inside and self.epoch is not None:
             self.reports.look_at_tokens(batch)
 
-    def exhausted(self, iteration: LoaderIteration) -> None:
-        """Note that a loader has no more batches."""
+    def exhausted(self, iteration: LoaderIteration, is_next: bool = False) -> None:
+        """Note that a loader has no more batches; `is_next` if the script called `next`."""
         now = self._clock()
         if iteration.state == OVER:
             self.reports.went_on(iteration, now)
@@ -290,7 +358,7 @@ class StepCounter:
         self._is_busy = True
         iteration.is_exhausted = True
         if iteration.state in (READ, EPOCH, VALIDATING):
-            self._end_iteration(iteration, now)
+            self._end_iteration(iteration, now, is_next)
         else:
             iteration.state = OVER
         if self.marks.is_on and iteration.thread is self.marks.thread:
@@ -299,6 +367,10 @@ class StepCounter:
 
     def abandoned(self, iteration: LoaderIteration) -> None:
         """Note that the iterator is gone."""
+        newest = self._newest
+        if newest is not None and newest.source() is iteration.source():
+            # The script has put a new one in its place, and its workers had to stop.
+            newest.ready_ns[0] = self._clock()
         if self._is_busy:
             self._dropped.append(iteration)
         else:
@@ -308,7 +380,7 @@ class StepCounter:
         thread, number = self._local.thread, id(optimizer)
         if thread.stepping is not None and thread.stepping != number:
             return
-        thread.stepping, thread.has_claimed = number, False
+        thread.stepping, thread.backwards = number, 0
         step, epoch = self._step, self.epoch
         if (
             epoch is None
@@ -390,9 +462,11 @@ class StepCounter:
         self._failed_ns = 0
         thread = self._local.thread
         if thread.stepping is not None:
-            if thread.has_claimed:
+            thread.backwards += 1
+            if thread.backwards == FEW_BACKWARDS + 1:
+                self._say_that_it_trains()
+            if thread.backwards > 1:
                 return
-            thread.has_claimed = True
         by_hand = not self.reports.has_optimizers
         if self.epoch is None or by_hand:
             self._go_backward_outside(tensors, began, by_hand)
@@ -404,6 +478,12 @@ class StepCounter:
             step.last_active_ns = self._clock()
         if by_hand and self.epoch is None:
             self._trained_outside()
+
+    def _say_that_it_trains(self) -> None:
+        """Enter training within the first step of an optimizer that may do all in one, as LBFGS."""
+        is_known = self.epoch is not None or self._loop is not None or self._open
+        if not is_known and not self._loop_steps and self.reports.claim(yields=True):
+            self._reporter.enter("training", self._step.began_ns)
 
     def _go_backward_outside(self, tensors: Any, began: int, by_hand: bool) -> None:
         """Note what goes backward outside of an epoch or without an optimizer."""
@@ -599,8 +679,9 @@ class StepCounter:
             return
         lead = requested if requested in iterations else self._lead_of(iterations)
         step = step._replace(lead=lead)
-        if epoch is not None and epoch.thread is not self._thread and self._is_drained(epoch):
-            # Another thread reads the next epoch already.
+        is_over = epoch is not None and (epoch.is_exhausted or epoch.thread is not self._thread)
+        if epoch is not None and is_over and self._is_drained(epoch):
+            # Another thread reads the next epoch already, or the script reads on beside it.
             self._end_epoch(self._last_end_ns)
         gave_one = lead.state == OVER and lead.fetched == 1 and not lead.has_all
         if self.epoch is None and gave_one and not self.reports.gave_epochs(lead):
@@ -668,6 +749,10 @@ class StepCounter:
         for step in undecided:
             if isinstance(step, Interruption):
                 self._reporter.send(step)
+            elif isinstance(step, ValidationBetween):
+                self._reporter.send(step.interruption)
+                if self.epoch is not None:
+                    self.epoch.was_interrupted = True
             elif self.epoch is not None:
                 self._send(step, self.epoch)
 
@@ -689,7 +774,7 @@ class StepCounter:
                     tokens.append(batch.tokens)
                     waits.append(batch.wait_ns)
                     counting.trained += 1
-                elif batch.asked_ns >= counting.created_ns or batch.iteration.state != OVER:
+                elif batch.asked_ns >= counting.created_ns or self._is_beside(batch.iteration):
                     self._note_beside(batch.iteration)
                     waits.append(batch.wait_ns)
                     if tokens and tokens[-1] is not None and batch.tokens is not None:
@@ -730,6 +815,11 @@ class StepCounter:
             outermost.watch(self.reports.stepped_by() if step.updates else None)
         if len(steps) == 1 and batches and outermost.looks_back:
             self._tokens_at_first = outermost.took_at_first(batches[0].tokens)
+        if not steps and step.updates and self._local.thread.backwards > FEW_BACKWARDS:
+            # An optimizer such as LBFGS may do all of a training in a single step.
+            self._end_step(step.last_active_ns)
+            if self._loop_steps:
+                self._begin_loop()
 
     def _add_to_loop(self, step: EndedStep) -> None:
         """Add a step outside of epochs; from the second on, such steps are a loop."""
@@ -790,6 +880,8 @@ class StepCounter:
     def _end_loop(self) -> None:
         """End the loop without epochs, if one is under way."""
         if self._loop is not None and self._is_complete:
+            # What went backward since is of a step that never came.
+            self._step.later.clear()
             self._end_step(self._step.last_active_ns)
         elif any(step.lead for step in _steps_in(self._loop_steps)):
             # A single step that took a batch of a loader.
@@ -829,6 +921,7 @@ class StepCounter:
         elif self._is_complete and not self._is_bounded():
             self._end_step_between(WAIT, self._step.last_active_ns)
         iteration.begin(now, thread, reports.phase)
+        self._newest = None
         if with_gradients and self._limit is not None:
             iteration.loader, self._limit = iteration.loader.limited(self._limit), None
         if self.epoch is None:
@@ -945,8 +1038,8 @@ class StepCounter:
         else:
             self._reporter.send(interruption)
 
-    def _end_iteration(self, iteration: LoaderIteration, now: int) -> None:
-        """End an iteration that has no more batches."""
+    def _end_iteration(self, iteration: LoaderIteration, now: int, is_next: bool) -> None:
+        """End an iteration that has no more batches, unless the script may begin it again."""
         if iteration.state == VALIDATING:
             self._end_validation(iteration, now, whole=True)
             return
@@ -961,7 +1054,8 @@ class StepCounter:
                 # The script always trains on a batch before the one that it holds.
                 self.waiting.add(iteration.skipped_batches)
             if self._is_drained(iteration):
-                self._end_epoch(now, now)
+                if not (is_next and self._may_begin_again(iteration)):
+                    self._end_epoch(now, now)
             elif not self.waiting.batches:
                 # The script may go on with batches that it has kept, as `itertools.cycle` does.
                 iteration.ends_within_step = True
@@ -970,9 +1064,10 @@ class StepCounter:
             return
         elif iteration.trained or self._is_beside(iteration):
             self._close(iteration)
-        elif iteration.state == READ:
+        elif iteration.state == READ and not (is_next and self._may_begin_again(iteration)):
             waiting = self.waiting.of(iteration)
             if self._may_train_later(iteration):
+                iteration.last_end_ns = now
                 return
             if len(waiting) > 1 and all(batch.is_held for batch in waiting):
                 # A script may keep all batches and train on them later.
@@ -995,14 +1090,14 @@ class StepCounter:
             iteration.end_batch(now)
             is_claimed = self._is_claimed(iteration)
             self._close(iteration)
-            if is_claimed and self._is_complete:
+            if is_claimed and self._is_complete and not self._validations:
                 self._end_step(now, iteration)
             if is_claimed:
                 self._decide_over(iteration)
             elif iteration.fetched > 1 and (iteration.trained or self._is_beside(iteration)):
                 self.waiting.forget(self.waiting.of(iteration))
             elif iteration.fetched > 1:
-                self._end_without_training(iteration, now, whole=False)
+                self._end_without_training(iteration, now, iteration.has_all)
         elif iteration.state == NEW:
             iteration.state = OVER
 
@@ -1013,10 +1108,10 @@ class StepCounter:
         elif self.epoch is None:
             undecided, self._undecided = self._undecided, []
             for step in undecided:
-                if isinstance(step, Interruption):
-                    self._interrupt(step)
-                else:
+                if isinstance(step, EndedStep):
                     self._add_to_loop(step)
+                elif isinstance(step, Interruption):
+                    self._interrupt(step)
 
     def _close(self, iteration: LoaderIteration) -> None:
         iteration.state = OVER
@@ -1038,6 +1133,10 @@ class StepCounter:
         """
         epoch, step = self.epoch, self._step
         assert epoch is not None
+        validations = self._validations_after(epoch)
+        if validations:
+            now = min(now, validations[0].iteration.begin_ns)
+            step.last_active_ns = validations[0].active_ns
         if self._is_complete:
             last_step = self._take_step(min(now, step.last_active_ns + self._longest_tail_ns))
             self._send_undecided()
@@ -1055,7 +1154,25 @@ class StepCounter:
             epoch.trained = max(epoch.trained, epoch.fetched)
         self.reports.end_epoch(epoch, end_ns)
         self.waiting.look_closely()
+        for validation in validations:
+            self._finish_validation(validation.iteration, validation.end_ns, validation.whole)
         self._release()
+
+    @property
+    def _validations(self) -> list[ValidationBetween]:
+        """The validations since the last step of the epoch under way."""
+        return [v for v in self._undecided if isinstance(v, ValidationBetween)]
+
+    def _validations_after(self, epoch: LoaderIteration) -> list[ValidationBetween]:
+        """Take the validations after the last step of an epoch that the script has left.
+
+        If it validated between earlier steps of this epoch, none follows the epoch.
+        """
+        validations = self._validations
+        if epoch.was_interrupted or not validations:
+            return []
+        self._undecided = [step for step in self._undecided if step not in validations]
+        return validations
 
     def _release(self) -> None:
         """Let another framework's hooks report, if nothing is read or trained here any more."""
@@ -1073,13 +1190,14 @@ class StepCounter:
         self.reports.validate(iteration)
 
     def _end_turn(self, now: int) -> None:
-        """End a part of a validation when training goes on: it may come batch by batch."""
-        iteration, self._validating = self._validating, None
-        if iteration is not None and iteration.state == VALIDATING and self._is_within():
-            iteration.end_batch(now)
-            self._close(iteration)
-            self._finish_validation(iteration, now, whole=False)
-            iteration.state = NEW
+        """End parts of validations when training goes on: they may come batch by batch."""
+        self._validating = None
+        for iteration in tuple(self._open) if self._is_within() else ():
+            if iteration.state == VALIDATING:
+                iteration.end_batch(now)
+                self._close(iteration)
+                self._finish_validation(iteration, now, whole=False)
+                iteration.state = NEW
 
     def _evaluated(self, network: Any) -> None:
         """Note the first call of a network in a validation.
@@ -1123,7 +1241,8 @@ class StepCounter:
         iteration = self._open[-1] if self._open else None
         if iteration is not None and self._was_evaluated(iteration):
             latest_ns = iteration.called_ns + iteration.longest_call_ns
-            iteration.last_end_ns = min(now, latest_ns)
+            # The script waits until the other thread has seen the end of the loader.
+            iteration.last_end_ns = max(iteration.last_end_ns, min(now, latest_ns))
             self._end_without_training(iteration, iteration.last_end_ns, whole=True)
         if self._unsettled is not None:
             (iteration, latest_ns), self._unsettled = self._unsettled, None
@@ -1133,13 +1252,21 @@ class StepCounter:
     def _was_evaluated(self, iteration: LoaderIteration) -> bool:
         """Return whether the network was evaluated on all that another thread has read.
 
-        The script may still hold the last batch of a validation, but all of what it trains on next.
+        The script may still hold the last batch of a validation, and `enumerate` another one. If
+        all epochs so far were of other loaders, it may hold any.
         """
         if iteration.state != READ or not (iteration.is_exhausted and iteration.fetched > 1):
             return False
         waiting = self.waiting.of(iteration)
-        are_gone = all(batch.is_held is False for batch in waiting[:-1])
+        are_gone = all(batch.is_held is False for batch in waiting[:-2] or waiting[:1])
+        are_gone |= self.reports.trained_on_others(iteration)
         return len(waiting) == iteration.fetched <= iteration.calls and are_gone
+
+    def _split_epoch(self, epoch: LoaderIteration, now: int) -> None:
+        """End an epoch with its validation, though its loaders go on: they tell no epochs."""
+        self._end_epoch(now)
+        self.reports.remember(epoch.split(now))
+        self._open.append(epoch)
 
     def _is_within(self) -> bool:
         """Return whether a step, an epoch or a loop is under way."""
@@ -1147,7 +1274,16 @@ class StepCounter:
             return True
         return bool(self._step.claims or self._undecided or self._loop_steps)
 
+    def _is_beside_validation(self, iteration: LoaderIteration) -> bool:
+        """Return whether the script read an iteration beside the validation that ended last."""
+        last = self._validated
+        was_open = last.opened_ns <= iteration.opened_ns < last.last_end_ns
+        return was_open and last is not iteration
+
     def _finish_validation(self, iteration: LoaderIteration, end_ns: int, whole: bool) -> None:
+        if self._is_beside_validation(iteration):
+            return
+        self._validated = iteration
         if not self._is_within():
             if iteration.is_in_training_mode:
                 self._reporter.send(Pause(end_ns, SCRIPT_PHASE))
@@ -1155,10 +1291,16 @@ class StepCounter:
                 self.reports.validated(iteration, end_ns, whole)
             self._release()
             return
-        if self._step.updates or self._step.backwards:
-            self._step.last_active_ns = end_ns
-        self._interrupt(Interruption(iteration.begin_ns, end_ns))
-        if self.epoch is not None or self._loop is not None:
+        step, epoch = self._step, self.epoch
+        between = ValidationBetween(iteration, end_ns, whole, step.last_active_ns)
+        if step.updates or step.backwards:
+            step.last_active_ns = end_ns
+        if epoch is not None and self._is_complete and not self.waiting.of(epoch):
+            # If the script leaves the epoch next, this validation follows it.
+            self._undecided.append(between)
+        else:
+            self._interrupt(between.interruption)
+        if epoch is not None or self._loop is not None:
             self._reporter.enter("training", end_ns)
         else:
             self._reporter.send(Pause(end_ns, SCRIPT_PHASE))
@@ -1168,7 +1310,8 @@ class StepCounter:
         self._close(iteration)
         self.waiting.forget(self.waiting.of(iteration))
         is_validation = whole or (self._is_within() and iteration.ended > 1)
-        if is_validation and iteration.ended and self.reports.claim(yields=self._loop is not None):
+        is_validation &= iteration.ended > 0 and not self._is_beside_validation(iteration)
+        if is_validation and self.reports.claim(yields=self._loop is not None):
             self.reports.validate(iteration)
             self._finish_in_time(iteration, now, whole)
         else:
@@ -1180,7 +1323,7 @@ class StepCounter:
             self._leave(self._dropped.popleft())
 
 
-def _steps_in(events: Iterable[EndedStep | Interruption]) -> list[EndedStep]:
+def _steps_in(events: Iterable[Any]) -> list[EndedStep]:
     return [event for event in events if isinstance(event, EndedStep)]
 
 

@@ -23,9 +23,9 @@ from dlmon.instrument.reporter import Reporter, hide_this_frame, wrap
 from dlmon.instrument.tokens import arrays_in
 from dlmon.records import StepParts
 
-WAIT, COPY, FORWARD, BACKWARD, OPTIMIZER = (
+WAIT, COPY, FORWARD, BACKWARD, OPTIMIZER, COLLECTIVE = (
     *("wait_us", "copy_us", "forward_us", "backward_us"),
-    "optimizer_us",
+    *("optimizer_us", "collective_us"),
 )
 # Between the loader's return and the first part, and outside of all parts.
 BEFORE, REST = "before", "rest"
@@ -88,6 +88,7 @@ class StepMarks:
         # The ids of the modules of networks that were called without gradients in this step.
         self._looking: set[int] = set()
         self._hooks: list[Any] = []
+        self._loss_hook: Any = None
         self._events: list[Any] = []
         self._pending: deque[tuple[list[str], list[Any], int]] = deque()
         self._last_steps_us: deque[float] = deque(maxlen=MEDIAN_STEPS)
@@ -163,7 +164,8 @@ class StepMarks:
             self.drop()
             return
         parts.append(part)
-        self._is_stepping = part == OPTIMIZER or (self._is_stepping and part in (FORWARD, BACKWARD))
+        within = (FORWARD, BACKWARD, COLLECTIVE)
+        self._is_stepping = part == OPTIMIZER or (self._is_stepping and part in within)
         if part not in (BEFORE, REST, OPTIMIZER):
             self._unwatch_forward()
         else:
@@ -202,7 +204,55 @@ class StepMarks:
 
         return call
 
+    def begin_backward(self, loss: Any) -> None:
+        """Begin a backward pass; after its own part of it, a rank waits for the others."""
+        self.enter(BACKWARD)
+        if _has_ranks():
+            first = loss if hasattr(loss, "register_hook") else next(iter(loss))
+            if getattr(first, "grad_fn", None) is not None:
+                self._loss_hook = first.register_hook(self._watch_own_backward)
+
+    def _watch_own_backward(self, gradient: Any) -> None:
+        """Let PyTorch call us once this rank has all its gradients.
+
+        DistributedDataParallel asks for the same later, so its wait for other ranks comes after.
+        """
+        engine = sys.modules["torch"].autograd.Variable._execution_engine
+        engine.queue_callback(self._end_own_backward)
+
+    def _end_own_backward(self) -> None:
+        try:
+            if self.is_on and self._parts[-1] == BACKWARD:
+                self.enter(COLLECTIVE)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
+            self._reporter.turn_off(error)
+
+    _watch_own_backward._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+    def begin_collective(self, *arguments: Any, **named: Any) -> str | None:
+        """Begin a collective operation; return the part that it interrupts.
+
+        Return None if no step is measured, or if a loader or another stream of the GPU does it.
+        """
+        if not (self.is_on and self.is_of_this_thread()) or self._parts[-1] == WAIT:
+            return None
+        if self._device is not None:
+            stream = sys.modules["torch"].cuda.current_stream(self._device)
+            if stream != self._stream:
+                return None
+        part = self._parts[-1]
+        self.enter(COLLECTIVE)
+        return part
+
+    def end_collective(self, interrupted: str | None, *arguments: Any, **named: Any) -> None:
+        """Go on with the part that a collective operation interrupted."""
+        if interrupted is not None and self.is_on:
+            self.enter(interrupted)
+
     def end_backward(self) -> None:
+        if self._loss_hook is not None:
+            self._loss_hook.remove()
+            self._loss_hook = None
         self.enter(OPTIMIZER if self._is_stepping else REST)
 
     def is_of_this_thread(self) -> bool:
@@ -373,6 +423,18 @@ class StepMarks:
 
     # `torch.compile` calls such a function uncompiled, without a warning.
     _forward._torchdynamo_disable = True  # type: ignore[attr-defined]
+
+
+def _has_ranks() -> bool:
+    """Return whether several ranks train together."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+        return False
+    # A compiled backward pass has other hooks.
+    compiled = sys.modules.get("torch._dynamo.compiled_autograd")
+    return distributed.get_world_size() > 1 and not getattr(
+        compiled, "compiled_autograd_enabled", False
+    )
 
 
 def _devices_of(optimizer: Any) -> set[Any]:

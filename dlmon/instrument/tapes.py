@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from dlmon.instrument.facts import device_of_keras
+from dlmon.instrument.first_step import watch_first_step
 from dlmon.instrument.keras_data import plan_of_dataset
 from dlmon.instrument.loaders import LEADING, Loader
 from dlmon.instrument.loop_reports import LoopReports
@@ -97,6 +98,12 @@ def watch_datasets(module: ModuleType, reporter: Reporter) -> None:
 
 def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     """Watch every optimizer's `apply`; `module` is keras.src.optimizers.base_optimizer."""
+    wrap(
+        module.BaseOptimizer,
+        "__init__",
+        reporter,
+        before=lambda *arguments, **named: watch_first_step(reporter),
+    )
     if sys.modules["keras.src.backend"].backend() != _TENSORFLOW:
         return
     steps, graphs = steps_of(reporter), graphs_of(reporter)

@@ -216,14 +216,14 @@ def _named_tokens(batch: Any, depth: int = _DEPTH) -> int | None:
 def _first_integers(batch: Any, size: int | None) -> int | None:
     """Return the size of a batch's first array of two or more dimensions, if it has integers.
 
-    If an image or another such array comes first, integers after it are its labels. A list with one
-    array for each sample counts as a whole.
+    If an image or another such array comes first, integers after it are its labels. A column of
+    one number for each sample holds none. A list with one array for each sample counts as a whole.
     """
     arrays = list(islice(arrays_in(batch), _BREADTH))
     for array in arrays:
         if len(array.shape) > DIMENSIONS or not is_integer(array):
             return None
-        if len(array.shape) == DIMENSIONS:
+        if len(array.shape) == DIMENSIONS and array.shape[1] > 1:
             return _size(array)
     is_list = isinstance(batch, list) and size is not None and len(batch) == size > 1
     if is_list and len(arrays) == size:

@@ -185,7 +185,11 @@ class WaitingBatches:
         is_whole = not samples % size or not size % samples or size in outermost.shape
         if not is_whole and samples <= held and len(waiting) > 1:
             return None
-        return min(max(1, round(samples / size)), len(waiting))
+        count = max(1, round(samples / size))
+        if count > len(waiting) and count % len(waiting):
+            # Each batch goes in as often, so only one did: several times, as into a discriminator.
+            return 1
+        return min(count, len(waiting))
 
     def _made(self, iteration: LoaderIteration) -> FetchedBatch:
         """Return the network's input as a batch, if it is no batch of a loader."""

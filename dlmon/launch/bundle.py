@@ -25,7 +25,7 @@ _ENTRY = "instrument/entry/sitecustomize.py"
 _IN_SCRIPTS = ("instrument/", "records/", "statistics/")
 _OWN_NAME = re.compile(rb"\bdlmon\.(?=instrument\b|records\b|statistics\b)")
 # Only the command line and the screens need these, never another interpreter or host.
-_SCREEN_PACKAGES = ("figures", "render", "options", "cli")
+_SCREEN_PACKAGES = ("figures", "render", "options", "cli", "metric_files")
 
 
 class BundleError(Exception):

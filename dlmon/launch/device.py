@@ -7,6 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from dlmon.records import GpuFacts, MachineFacts
 from dlmon.records.record import record
+from dlmon.records.rocm import (
+    HIP_VISIBLE,
+    ROCR_VISIBLE,
+    device_before_hiding,
+    gpu_of_device,
+    visible_variables,
+)
 from dlmon.records.sanitize import quoted
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -95,31 +102,45 @@ def choose_device(
 ) -> DeviceChoice:
     """Return the devices for `--device` and `--devices`.
 
-    GPUs are selected by uuid, because CUDA numbers GPUs in another order than NVML. The user's
-    own `CUDA_VISIBLE_DEVICES` is kept, unless `--device` is the CPU or names GPUs by number. The
-    CPU stands for any number of devices.
+    NVIDIA's GPUs are selected by uuid, because CUDA numbers GPUs in another order than NVML; AMD's,
+    which count if there are none of NVIDIA's, by ROCm's numbers. The user's own
+    `CUDA_VISIBLE_DEVICES`, or `HIP_VISIBLE_DEVICES` and `ROCR_VISIBLE_DEVICES`, is kept, unless
+    `--device` is the CPU or names GPUs by number. The CPU stands for any number of devices.
 
     Raises:
-        DeviceError: NVML doesn't report the requested GPUs.
+        DeviceError: no driver reports the requested GPUs, or they can't be used together.
     """
     check_device_name(device)
     if devices is not None:
         check_devices(devices, device)
-    visible_before = environment.get(VISIBLE)
     count = devices or 1
-    if device == "cpu":
-        return DeviceChoice("cpu", {VISIBLE: "-1"}, devices=count)
     gpus = (facts.gpus if facts is not None else None) or ()
+    if device == "cpu":
+        hidden = {VISIBLE: "-1"} | ({HIP_VISIBLE: "-1"} if _has(gpus, "amd") else {})
+        return DeviceChoice("cpu", hidden, devices=count)
+    if gpus and not gpu_numbers(device):
+        vendor = "nvidia" if _has(gpus, "nvidia") else "amd"
+        gpus = tuple(gpu for gpu in gpus if gpu.vendor == vendor)
+    chosen = [_gpu_numbered(number, gpus) for number in gpu_numbers(device)] if gpus else []
+    if len({gpu.vendor for gpu in chosen}) > 1:
+        raise DeviceError(f"--device {device} names GPUs of several vendors")
+    is_amd = _has(chosen or gpus, "amd") and not _has(chosen or gpus, "nvidia")
+    variable = next(iter(visible_variables(environment)), "") if is_amd else VISIBLE
+    visible_before = environment.get(variable)
     if device != "auto" and not gpus:
         reason = "NVML found none"
-        if facts is None or facts.gpus is None:
+        if facts is not None and facts.gpus:
+            reason = "dlmon run does not train on Intel's"
+        elif facts is None or facts.gpus is None:
             reason = (facts or MachineFacts()).why.get("gpus", "the sensors did not answer")
         raise DeviceError(f"there is no GPU here: {reason}; use --device cpu")
     wants_all = device == f"gpu:{ALL}" and devices is None
     wanted = "auto" if device == "auto" else "gpu"
     if not gpu_numbers(device) and visible_before is not None:
-        notice: str | None = f"{VISIBLE}={visible_before} is set and was left as it is"
+        notice: str | None = f"{variable}={visible_before} is set and was left as it is"
         numbers = _numbers_of(visible_before, gpus)
+        if is_amd:
+            numbers = _numbers_by_rocm(len(visible_before.split(",")), environment, gpus)
         if not wants_all:
             numbers = numbers[:count] if len(numbers) >= count else ()
         return DeviceChoice(wanted, {}, numbers, notice, devices=None if wants_all else count)
@@ -129,19 +150,24 @@ def choose_device(
         return DeviceChoice("auto", {}, devices=count)
     if wants_all and usable:
         count = len(usable)
-    if gpu_numbers(device):
-        chosen = [_gpu_numbered(number, gpus) for number in gpu_numbers(device)]
-    elif len(usable or gpus) < count:
+    if not chosen and len(usable or gpus) < count:
         there = "one GPU" if len(usable or gpus) == 1 else f"{len(usable or gpus)} GPUs"
         raise DeviceError(f"--devices {count:,} asks for more GPUs than there are: {there}")
-    else:
-        chosen = [_gpu_numbered(gpu.index, gpus) for gpu in (usable or gpus)[:count]]
-    visible = ",".join(str(gpu.uuid) for gpu in chosen)
+    chosen = chosen or [_gpu_numbered(gpu.index, gpus) for gpu in (usable or gpus)[:count]]
+    visible = {VISIBLE: ",".join(str(gpu.uuid) for gpu in chosen)}
+    if is_amd:
+        of_amd = [gpu.index for gpu in facts.gpus or () if gpu.vendor == "amd"] if facts else []
+        shown = ",".join(str(of_amd.index(gpu.index)) for gpu in chosen)
+        visible = {ROCR_VISIBLE: shown, HIP_VISIBLE: ",".join(map(str, range(len(chosen))))}
     notice = None
-    if visible_before is not None and visible_before != visible:
-        notice = f"{VISIBLE}={visible_before} was set; --device {device} takes its place"
+    if visible_before is not None and visible_before != visible.get(variable):
+        notice = f"{variable}={visible_before} was set; --device {device} takes its place"
     numbers = tuple(gpu.index for gpu in chosen)
-    return DeviceChoice(wanted, {VISIBLE: visible}, numbers, notice, devices=len(chosen))
+    return DeviceChoice(wanted, visible, numbers, notice, devices=len(chosen))
+
+
+def _has(gpus: Sequence[GpuFacts], vendor: str) -> bool:
+    return any(gpu.vendor == vendor for gpu in gpus)
 
 
 def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
@@ -155,6 +181,8 @@ def _gpu_numbered(index: int, gpus: Sequence[GpuFacts]) -> GpuFacts:
         there = ", ".join(f"gpu:{gpu.index}" for gpu in gpus)
         verb = "is" if len(gpus) == 1 else "are"
         raise DeviceError(f"there is no GPU {index} here; there {verb} {there}")
+    if gpu.vendor == "intel":
+        raise DeviceError(f"GPU {index} is Intel's: dlmon run trains on those of NVIDIA and AMD")
     if gpu.uuid is None:
         reason = gpu.why.get("uuid", "it does not answer")
         raise DeviceError(f"GPU {index} can't be used: {reason}; use --device cpu")
@@ -175,3 +203,12 @@ def _numbers_of(visible: str, gpus: Sequence[GpuFacts]) -> tuple[int, ...]:
             return ()
         numbers += matches
     return tuple(numbers)
+
+
+def _numbers_by_rocm(
+    count: int, environment: Mapping[str, str], gpus: Sequence[GpuFacts]
+) -> tuple[int, ...]:
+    """Return the numbers of the GPUs that ROCm shows a program; none if that is uncertain."""
+    devices = (device_before_hiding(place, environment) for place in range(count))
+    shown = [gpu_of_device(device, gpus) for device in devices]
+    return tuple(gpu.index for gpu in shown if gpu is not None) if all(shown) else ()

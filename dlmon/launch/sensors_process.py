@@ -47,6 +47,7 @@ class SensorsProcess:
         wake: a GPU is about to be used, so suspended GPUs may be woken.
         at_once: send the first sample with the facts, sooner, for a person who waits to see the
             machine; its CPU load is not representative.
+        processes: read all processes each time, and nothing else.
         on_no_facts: called when a process that does not use the GPUs ended without facts.
     """
 
@@ -60,6 +61,7 @@ class SensorsProcess:
         pcie: bool = False,
         wake: bool = False,
         at_once: bool = False,
+        processes: bool = False,
         on_no_facts: Callable[[], None] = lambda: None,
     ) -> None:
         self._command = command or [
@@ -69,6 +71,7 @@ class SensorsProcess:
             *(["--pcie"] if pcie else []),
             *(["--wake"] if wake else []),
             *(["--at-once"] if at_once else []),
+            *(["--processes"] if processes else []),
         ]
         self._deadline_s = max(3 * interval_s, 2.0)
         self._check_s = min(max(interval_s, 0.25), 1.0)

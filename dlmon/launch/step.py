@@ -1,4 +1,4 @@
-"""The task of a Slurm job step that we run as: a scheduler starts one command on many hosts."""
+"""Our task in a run on several hosts: a Slurm job step, or one that each host has joined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlmon.records.record import record
 
 @record(frozen=True)
 class Task:
-    """One of the processes of a job step.
+    """One of the processes of a job step, or of a run that hosts join.
 
     Attributes:
         step: a unique name of the step, the same for all its tasks.

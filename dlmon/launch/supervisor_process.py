@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import IO
 
 from dlmon.exit_codes import FAILED
+from dlmon.launch.spool import make_spool
 from dlmon.protocol.job import Job, Refused, Started
+from dlmon.protocol.stop import DETACH, TERMINAL_CLOSED
 from dlmon.records import Record, RecordError, decode
 from dlmon.records.sanitize import clean
 from dlmon.system.children import python_command
+from dlmon.system.this_host import IS_MACOS
 
 _ENDED_EARLY = "the process that was to record the session ended before it could start it"
 
@@ -24,13 +27,14 @@ class SupervisorProcess:
     """The pipes to a supervisor, which keep its session running while they are open.
 
     `answers` has the supervisor's answer to its `job`, and then the records that its log can't
-    take; `errors` is its stderr, in case it dies.
+    take; `errors` is its stderr, in case it dies. A session that `is_detached` goes on without us.
     """
 
     job: Job
     process: subprocess.Popen[bytes]
     answers: IO[bytes]
     errors: IO[bytes]
+    is_detached: bool = False
     _answered: bool = False
     _unfinished: bytes = b""
 
@@ -78,8 +82,20 @@ class SupervisorProcess:
             self.process.stdin.write(word.encode() + b"\n")
             self.process.stdin.flush()
 
+    def detach(self) -> None:
+        """Let the session go on without us."""
+        self.is_detached = True
+        self.send(DETACH)
+
+    def hang_up(self) -> None:
+        """Say that our terminal was closed: the session goes on, unless its job ends with it."""
+        if self.job.ends_with_terminal:
+            self.send(TERMINAL_CLOSED)
+        else:
+            self.detach()
+
     def release(self) -> None:
-        """Close the pipe, which stops the session unless `detach` was sent before."""
+        """Close the pipe, which stops the session unless it was detached before."""
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -94,7 +110,7 @@ def launch(job: Job) -> SupervisorProcess:
     The supervisor inherits the job's descriptors; the caller closes its own.
     """
     # With a pipe, a dying process that writes a lot would wait for us to read it.
-    errors = os.fdopen(os.memfd_create("errors"), "w+b")
+    errors = os.fdopen(make_spool() if IS_MACOS else os.memfd_create("errors"), "w+b")
     # Modules that Python imports as it starts may print to stdout.
     reading_fd, answer_fd = os.pipe()
     answers = os.fdopen(reading_fd, "rb")

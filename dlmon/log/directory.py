@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import itertools
 import math
 import os
 import signal
@@ -19,7 +21,17 @@ from dlmon.log.log_follower import Header, LogFollower, RecordFollower
 from dlmon.log.submitted import read_submitted, submitted_beside
 from dlmon.protocol.control import ANSWER_S, WAIT_S, NotControlled, ask
 from dlmon.protocol.stop import BY_COMMAND
-from dlmon.records import Epoch, Metrics, Record, Result, SessionHeader, Status, SweepHeader
+from dlmon.records import (
+    NOT_NUMBERS,
+    Epoch,
+    Metrics,
+    Output,
+    Record,
+    Result,
+    SessionHeader,
+    Status,
+    SweepHeader,
+)
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.system.foreign_processes import is_suspended
@@ -28,6 +40,7 @@ from dlmon.system.this_host import boot_id, host_name
 _Entry = TypeVar("_Entry")
 
 _TAIL_BYTES = 1 << 16
+_OUTPUT_BYTES = 64 << 20
 _SHOWN_IDS = 4
 _MADE_BY = {SessionHeader: "dlmon run", SweepHeader: "dlmon sweep"}
 
@@ -47,7 +60,7 @@ class SessionEntry:
     `status` is completed, failed or stopped by its result; queued before Slurm starts it, when
     `header` describes the submitted job; without a result, running while its log is locked,
     interrupted if it is not, and unknown if the log was written on another host. `loss` is the
-    newest training loss near the end of the log.
+    newest training loss near the end of the log; `why_no_loss` says NaN or infinite of it.
     """
 
     header: SessionHeader
@@ -57,11 +70,16 @@ class SessionEntry:
     pid: int | None
     label: Label = Label()
     loss: float | None = None
+    why_no_loss: str = ""
 
 
-def list_sessions(directory: Path) -> list[SessionEntry]:
-    """Return all sessions, oldest first, without the logs that can't be read."""
-    entries = read_logs(SessionHeader, directory, read_entry)
+def list_sessions(directory: Path, before: Iterable[SessionEntry] = ()) -> list[SessionEntry]:
+    """Return all sessions, oldest first, without the logs that can't be read.
+
+    Those of `before`, an earlier list, that have a result are not read again.
+    """
+    ended = {entry.path: entry for entry in before if entry.result is not None}
+    entries = read_logs(SessionHeader, directory, lambda path: ended.get(path) or read_entry(path))
     return sorted(entries, key=lambda entry: entry.header.wall)
 
 
@@ -87,7 +105,7 @@ def read_entry(path: Path) -> SessionEntry:
     with contextlib.closing(LogFollower(path)) as log:
         status, result, pid = standing_of(log)
         label = read_label(path)
-        return SessionEntry(log.header, path, status, result, pid, label, _last_loss(log))
+        return SessionEntry(log.header, path, status, result, pid, label, *_last_loss(log))
 
 
 def standing_of(log: LogFollower) -> tuple[Status, Result | None, int | None]:
@@ -135,8 +153,8 @@ def running_session(directory: Path, location: str = "") -> Path:
 def find_sessions(text: str, directory: Path, location: str = "") -> list[Path]:
     """Return the logs that a comma-separated list means, oldest first, without duplicates.
 
-    An item is as for `find_log`, but may mean several sessions: a name or a script means all its
-    sessions, and a glob such as `base*` all whose name or id it matches.
+    An item is as for `find_log`, but may mean several sessions: a name means all its sessions, and
+    a glob such as `base*` all whose name, id or title it matches.
 
     Raises:
         NoSuchLog: an item means none, or is a prefix of several ids.
@@ -154,8 +172,8 @@ def find_sessions(text: str, directory: Path, location: str = "") -> list[Path]:
 def find_log(kind: type[Header], text: str, directory: Path, location: str = "") -> Path:
     """Return the log that an id, a name, a unique prefix of an id, a path, or `last` means.
 
-    If nothing has that name, a workload or script of that title is taken. `last~2` is the log
-    that began two before the last.
+    If nothing has that name, the newest session of the workload or script of that title is taken.
+    `last~2` is the second before the last, of the sessions that can be compared.
 
     Args:
         kind: a session or a sweep.
@@ -192,6 +210,8 @@ def _matching_logs(kind: type[Header], text: str, directory: Path, location: str
         if os.path.exists(path):  # noqa: PTH110
             return [Path(os.path.abspath(path))]  # noqa: PTH100 - links stay as they are
         raise NoSuchLog(f"there is no log at {clean(str(path), SHOWN_PATH_LENGTH)}")
+    if text.endswith(".py"):
+        text = os.path.basename(text)  # noqa: PTH119
     paths = {id_of(path): path for path in log_paths(kind, directory)}
     if not paths:
         raise NoSuchLog(
@@ -199,9 +219,10 @@ def _matching_logs(kind: type[Header], text: str, directory: Path, location: str
         )
     before_last = runs_before_last(text)
     if before_last is not None:
-        by_start = sorted(paths.values(), key=lambda path: _start_wall(kind, path), reverse=True)
-        if before_last < len(by_start):
-            return [by_start[before_last]]
+        by_start = _newest_first(kind, paths.values())
+        counted = itertools.chain(by_start[:1], filter(_is_comparable, by_start[1:]))
+        if meant := [*islice(counted, before_last, before_last + 1)]:
+            return meant
         raise NoSuchLog(f"{text} matches none of the {len(by_start):,} in {directory}")
     if text in paths:
         return [paths[text]]
@@ -226,15 +247,46 @@ def _matching_logs(kind: type[Header], text: str, directory: Path, location: str
         and fnmatchcase(header.workload, text)
     ]
     if matches:
-        return matches
+        return matches if glob.has_magic(text) else _newest_first(kind, matches)[:1]
     raise NoSuchLog(
         f"there is no {noun} {quoted(text)} in {directory}; dlmon sessions{location} lists what "
         "there is"
     )
 
 
+def skipped_text(text: str, directory: Path) -> str:
+    """Say which sessions the items `last~N` of a list leave out; empty if they leave out none."""
+    most = max((runs_before_last(item.strip()) or 0 for item in text.split(",")), default=0)
+    skipped: list[str] = []
+    for path in _newest_first(SessionHeader, log_paths(SessionHeader, directory))[1:]:
+        if not most:
+            break
+        if _is_comparable(path):
+            most -= 1
+        else:
+            skipped.append(id_of(path))
+    return f"{text} skips {_some(skipped)}, which can't be compared" if skipped else ""
+
+
+def _is_comparable(path: Path) -> bool:
+    """Return whether a session may be compared: it didn't fail, and trains or has a figure."""
+    try:
+        entry = read_entry(path)
+    except (LogError, OSError):
+        return False
+    result = entry.result
+    if result is None:
+        return not entry.header.is_machine_recording and entry.status is not Status.QUEUED
+    figures = (result.samples_per_second, result.seconds_per_epoch, result.step_ms)
+    return result.status != Status.FAILED and any(figures)
+
+
+def _newest_first(kind: type[Header], paths: Iterable[Path]) -> list[Path]:
+    return sorted(paths, key=lambda path: _start_wall(kind, path), reverse=True)
+
+
 def _is_path(text: str) -> bool:
-    return os.sep in text or text.endswith(".jsonl")
+    return (os.sep in text and not text.endswith(".py")) or text.endswith(".jsonl")
 
 
 def _some(ids: Iterable[str]) -> str:
@@ -317,14 +369,42 @@ async def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[R
         raise NotControlled(f"{id}: {error}") from None
 
 
-def _last_loss(log: LogFollower) -> float | None:
-    """Return the newest training loss among the last records."""
-    for newest in log.last_records(having=b'"loss"'):
+def read_losses(path: Path, most: int) -> list[float]:
+    """Return at most `most` training losses of a session, evenly over its log.
+
+    Only a part of a long log is read: the records before each of the places.
+
+    Raises:
+        LogError: not a log that this version can read.
+        OSError: it can't be read any more.
+    """
+    with contextlib.closing(LogFollower(path)) as log:
+        losses = (_last_loss(log, log.size * n // most)[0] for n in range(1, most + 1))
+        return [loss for loss in losses if loss is not None]
+
+
+def read_output(path: Path, most: int = 100_000) -> tuple[Output, ...]:
+    """Return the newest lines of output in the last 64 MiB of a session's log, oldest first.
+
+    Raises:
+        LogError: not a log that this version can read.
+        OSError: it can't be read any more.
+    """
+    with contextlib.closing(LogFollower(path)) as log:
+        newest = log.last_records(_OUTPUT_BYTES, having=b'{"type":"output"')
+        output = [record for record in islice(newest, most) if isinstance(record, Output)]
+    return tuple(reversed(output))
+
+
+def _last_loss(log: LogFollower, end: int | None = None) -> tuple[float | None, str]:
+    """Return the newest training loss of the last records, or those before `end`, or why none."""
+    for newest in log.last_records(having=b'"loss"', end=end):
         if isinstance(newest, (Epoch, Metrics)):
             metrics = newest.metrics if isinstance(newest, Epoch) else newest.values
             if "loss" in metrics:
-                return metrics["loss"]
-    return None
+                why = newest.why.get("loss", "")
+                return metrics["loss"], why if why in NOT_NUMBERS else ""
+    return None, ""
 
 
 def _last_result(log: LogFollower) -> Result | None:

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import struct
-import sys
 from collections import deque
 from collections.abc import Iterator
 from os.path import samestat
@@ -18,6 +17,7 @@ from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, LogPosition, position_after
 from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
 from dlmon.system.files import open_regular
+from dlmon.system.this_host import IS_MACOS
 
 LONGEST_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 20
@@ -116,15 +116,20 @@ class RecordFollower(Generic[_Header]):
         """
         return os.pread(self._fd, count, offset)
 
-    def last_records(self, max_bytes: int = 1 << 16, having: bytes = b"") -> Iterator[Record]:
+    def last_records(
+        self, max_bytes: int = 1 << 16, having: bytes = b"", end: int | None = None
+    ) -> Iterator[Record]:
         """Yield the records in the last bytes whose lines contain `having`, newest first.
+
+        `end` is the offset to read up to; None for the end of the log.
 
         Raises:
             OSError: the log can't be read any more.
         """
-        begin = max(0, self.size - max_bytes)
+        end = self.size if end is None else end
+        begin = max(0, end - max_bytes)
         # The first line may be incomplete.
-        lines = os.pread(self._fd, max_bytes, begin).split(b"\n")[begin > 0 :]
+        lines = os.pread(self._fd, end - begin, begin).split(b"\n")[begin > 0 :]
         for line in reversed(lines):
             if having not in line:
                 continue
@@ -240,14 +245,17 @@ def writer_pid(path: Path) -> int | None:
         os.close(fd)
 
 
-# struct flock of <fcntl.h>: type, whence, start, len, pid on Linux.
-_FLOCK = "hhqqi4x"
+# struct flock of <fcntl.h>: on Linux type, whence, start, len, pid; on a Mac start, len, pid, type,
+# whence.
+_FLOCK, _FLOCK_OF_MACOS = "hhqqi4x", "qqihh"
 
 
 def lock_holder(fd: int) -> int | None:
     """Return the pid that holds the lock of an open log; F_GETLK does not take it."""
-    if sys.platform != "linux":
-        return None
+    if IS_MACOS:
+        flock = struct.pack(_FLOCK_OF_MACOS, 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        _, _, pid, kind, _ = struct.unpack(_FLOCK_OF_MACOS, fcntl.fcntl(fd, fcntl.F_GETLK, flock))
+        return None if kind == fcntl.F_UNLCK else int(pid)
     flock = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, flock))
     return None if kind == fcntl.F_UNLCK else int(pid)

@@ -68,6 +68,7 @@ class Submitted:
             versions={},
             command=tuple(clean(str(word)) for word in command or ()) if is_script else None,
             directory=None if directory is None else clean(str(directory)),
+            injected=dict(self.job.get("injected") or {}),
             why={"machine": unknown},
         )
 

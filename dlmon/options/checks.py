@@ -68,7 +68,7 @@ def check_python(python: str | None, here: bool) -> str | None:
     """Check the path of an interpreter; the launch checks its packages."""
     if python is None:
         return NO_KERAS if here and not has_keras() else None
-    if shutil.which(os.path.expanduser(python)):  # noqa: PTH111 - a ~ may stay
+    if "\0" not in python and shutil.which(os.path.expanduser(python)):  # noqa: PTH111 - ~ may stay
         return None
     # Another host may have an interpreter that this one lacks.
     if not here and python.strip():
@@ -88,6 +88,13 @@ def has_keras() -> bool:
 def check_price(price: str, here: bool) -> str | None:
     """Check a price."""
     return _refusal(parse_price, price)
+
+
+def check_tracker(to: str, here: bool) -> str | None:
+    """Check a tracker; the message doesn't repeat its place."""
+    from dlmon.trackers.tracker_address import address_of_tracker
+
+    return _refusal(address_of_tracker, to)
 
 
 def _refusal(take: Callable[..., object], *values: object) -> str | None:

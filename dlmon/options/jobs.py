@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -90,12 +92,25 @@ def make_script_job(
             "interval": options.interval,
             "pcie": options.pcie,
             "price": options.price,
+            **({} if options.to is None else {"to": options.to}),
             **{name: value for name, value in (expected or {}).items() if value is not None},
         },
         script=True,
         directory=directory,
+        environment=_environment_of_caller() if options.host is None else {},
         **_common_fields(default_log_dir, options, alerts),
     )
+
+
+def _environment_of_caller() -> dict[str, str]:
+    """Return a PATH without our own folder, which `uvx` puts first: `python` is the caller's.
+
+    The folder of an active environment stays, and so does one that a person put there.
+    """
+    first, _, others = os.environ.get("PATH", "").partition(os.pathsep)
+    is_active = os.environ.get("VIRTUAL_ENV") == sys.prefix
+    is_from_uvx = "UV" in os.environ and not is_active and first == str(Path(sys.prefix, "bin"))
+    return {"PATH": others} if is_from_uvx else {}
 
 
 def make_recording(

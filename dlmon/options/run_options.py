@@ -1,8 +1,7 @@
 """The table of the options of `run`.
 
 The command lines of `run` and `sweep` with their help and completion, the form on the home screen,
-the keys of config.toml, the options of sweeps, and the tables in docs/commands.md and
-docs/settings.md are made from it.
+the keys of config.toml, the options of sweeps, and the table in docs/commands.md are made from it.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from dlmon.options.checks import (
     check_number_of_devices,
     check_price,
     check_python,
+    check_tracker,
     within,
 )
 from dlmon.options.option import Option, Scope, as_text, option, seconds_of, whole_number_of
@@ -137,11 +137,11 @@ class RunOptions:
         default="auto",
         hint="real if downloaded, else random",
         hints={
-            "synthetic": "random, of the real shapes",
+            "synthetic": "random, learnable, of the real shapes",
             "real": "downloaded where not cached",
         },
         help="The samples: auto is the real ones if Keras has already downloaded them, else "
-        "synthetic ones: random, of the same shapes, which train as fast but teach nothing.",
+        "synthetic ones: random and learnable, of the same shapes, which train as fast.",
         choices=("auto", "synthetic", "real"),
     )
     mode: str = option(
@@ -212,6 +212,15 @@ class RunOptions:
         "for the cost of the run.",
         metavar="USD",
         check=check_price,
+        scope=Scope.SHARED,
+    )
+    to: str | None = option(
+        default=None,
+        hint="a tracker: wandb, mlflow:URI, …",
+        help="An experiment tracker that gets what is measured, while it runs: wandb, mlflow:URI, "
+        "trackio or tensorboard:DIR.",
+        metavar="TRACKER",
+        check=check_tracker,
         scope=Scope.SHARED,
     )
     host: str | None = option(
@@ -330,7 +339,10 @@ SETTINGS, SHARED, VARIED = map(_of_scope, (Scope.SETTING, Scope.SHARED, Scope.VA
 
 def option_name(name: str) -> str:
     """Return the words for an option, which may be that of another version."""
-    return OPTIONS[name].called if name in OPTIONS else name.replace("_", " ")
+    if name in OPTIONS:
+        return OPTIONS[name].called
+    # env:OMP_NUM_THREADS and set:num_workers are the names of others.
+    return name if ":" in name else name.replace("_", " ")
 
 
 def in_words(options: Mapping[str, object]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +12,12 @@ from pathlib import Path
 from dlmon.numbers import whole_number
 from dlmon.options.read import read_options
 from dlmon.options.run_options import RunOptions, as_typed
+from dlmon.options.settings import remember, remembered
 from dlmon.script_name import missing_command
 
 MOST_REPEATS = 1000
+SCRIPT_OPTIONS = ("interval", "price", "to", "host")
+"""The options of `run` that the runs of a script in a sweep share."""
 _OF_A_SHELL = frozenset(("|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"))
 
 
@@ -38,10 +43,30 @@ class ScriptRun:
     def command_line(self) -> str:
         """The shell command that does the same."""
         options = {"directory": self.directory, "name": self.name, "alert": self.alert}
+        command = "exec"
         if self.repeat > 1:
-            options["repeat"] = str(self.repeat)
+            command, options["repeat"] = "sweep", str(self.repeat)
         present = {name: text for name, text in options.items() if text is not None}
-        return shlex.join(["dlmon", "exec", *as_typed(present), "--", *self.command])
+        return shlex.join(["dlmon", command, *as_typed(present), "--", *self.command])
+
+
+_LAST_SCRIPT = "last-script"
+
+
+def remember_script(command: tuple[str, ...], directory: str | None) -> None:
+    """Keep a command and its working directory for the home screen, if that can be written."""
+    with contextlib.suppress(OSError):
+        remember(_LAST_SCRIPT, json.dumps([directory, *command]))
+
+
+def last_script() -> ScriptRun | None:
+    """Return the last script that was run here; a log, which may be anybody's, doesn't tell it."""
+    try:
+        directory, *command = json.loads(remembered(_LAST_SCRIPT))
+    except (ValueError, TypeError):
+        return None
+    words = [directory, *command] if command else [None]
+    return ScriptRun(tuple(command), directory) if all(isinstance(w, str) for w in words) else None
 
 
 class UnreadableScript(Exception):

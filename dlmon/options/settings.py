@@ -6,19 +6,23 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import platformdirs
 
 from dlmon.alerts.alert_settings import AddressError, AlertSettings, check_settings
+from dlmon.log.folder import LogError, log_directory
 from dlmon.options.checks import NO_DIRECTORY
 from dlmon.options.run_options import SETTINGS, RunOptions
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, SHOWN_PATH_LENGTH, clean, quoted
 from dlmon.system.files import MIB, read_regular
 from dlmon.system.private_files import write_private
+
+if TYPE_CHECKING:
+    from dlmon.protocol.job import Job
 
 
 class SettingsError(ValueError):
@@ -34,7 +38,9 @@ class Settings:
         ascii: draw with ASCII characters.
         bell: ring the terminal's bell when a run ends.
         notification: send a desktop notification (OSC 9) when a run ends.
+        end_with_terminal: stop a run when its terminal is closed.
         log_dir: the log directory; None for the platform's state directory.
+        serve: the address at which metrics of sessions are served; None to serve none.
         slurm: options of sbatch, placed before those of `--slurm`.
         hosts: groups of hosts for ssh, by name.
         alerts: the alerts to send, and their addresses.
@@ -45,16 +51,30 @@ class Settings:
     ascii: bool = False
     bell: bool = False
     notification: bool = False
+    end_with_terminal: bool = False
     log_dir: str | None = None
+    serve: str | None = None
     slurm: str = ""
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     alerts: AlertSettings = field(default_factory=AlertSettings)
     run: RunOptions = field(default_factory=RunOptions)
 
+    @property
+    def usual_directory(self) -> Path | None:
+        """The default log directory; None if there is none."""
+        try:
+            return log_directory(None if self.log_dir is None else Path(self.log_dir))
+        except LogError:
+            return None
+
+    def applied_to(self, job: Job) -> Job:
+        """Return the job of a session of this machine with the settings for such."""
+        return replace(job, ends_with_terminal=self.end_with_terminal, serve=self.serve)
+
 
 _LARGEST_FILE = MIB
-_LONGEST_NAME = 1_000
-_TABLES = ("alerts", "hosts", "run")
+_LONGEST_TEXT = 1 << 16
+_TABLES = ("alerts", "hosts", "metrics", "run")
 _LISTS = ("url", "command", "events")
 _GROUP = "[A-Za-z0-9_-]+"
 _WORDS = {str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number"}
@@ -111,7 +131,7 @@ def _settings(table: Mapping[str, Any]) -> Settings:
     run = table.get("run", {})
     if not isinstance(run, dict):
         raise SettingsError("run must be a table: write [run], and its keys below it")
-    names = [spec.name for spec in fields(Settings)]
+    names = [spec.name for spec in fields(Settings) if spec.name != "serve"]
     values = _checked(
         Settings, names, {key: value for key, value in table.items() if key not in _TABLES}
     )
@@ -126,7 +146,22 @@ def _settings(table: Mapping[str, Any]) -> Settings:
     if log_dir is not None and not log_dir.strip():
         raise SettingsError(f"log_dir: {NO_DIRECTORY}")
     hosts, alerts = _groups(table.get("hosts", {})), _alerts(table.get("alerts", {}))
-    return Settings(**values, hosts=hosts, alerts=alerts, run=options)
+    serve = _serve(table.get("metrics", {}))
+    return Settings(**values, hosts=hosts, alerts=alerts, serve=serve, run=options)
+
+
+def _serve(table: object) -> str | None:
+    if not isinstance(table, dict):
+        raise SettingsError("metrics must be a table: write [metrics], and serve below it")
+    serve: str | None = _checked(Settings, ["serve"], table, "metrics.").get("serve")
+    if serve is not None:
+        from dlmon.launch.exporter_process import ServeError, address_of
+
+        try:
+            address_of(serve)
+        except ServeError as error:
+            raise SettingsError(f"metrics.serve: {error}") from None
+    return serve
 
 
 def _alerts(table: object) -> AlertSettings:
@@ -208,7 +243,7 @@ def check_theme(name: str, themes: Sequence[str]) -> None:
     """
     if name not in themes:
         nearest = difflib.get_close_matches(name, themes, n=1)
-        suggestion = f"did you mean {nearest[0]}?" if nearest else "F3 in dlmon lists the themes"
+        suggestion = f"did you mean {nearest[0]}?" if nearest else "t in dlmon lists the themes"
         raise SettingsError(f"{settings_path()}: there is no theme {quoted(name)}; {suggestion}")
 
 
@@ -219,7 +254,7 @@ HIDDEN_COLUMNS = "hidden-columns"
 def remembered(name: str) -> str:
     """Return a text that was kept, such as the theme; empty if there is none."""
     try:
-        return read_regular(_memory(name), _LONGEST_NAME).decode("utf-8").strip()
+        return read_regular(_memory(name), _LONGEST_TEXT).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
 

@@ -8,7 +8,7 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 from dlmon.alerts.alert_settings import AlertSettings
 from dlmon.alerts.dispatch import send_sweep_alert, settings_of_runs
-from dlmon.log.folder import LogError, log_directory_of
+from dlmon.log.folder import LogError, id_of, log_directory_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.jobs import make_job
 from dlmon.options.read import read_options
@@ -28,10 +28,12 @@ from dlmon.options.run_options import (
     RunOptions,
     known_options,
 )
+from dlmon.options.script_sweep import ScriptJobs, check_script_plan
 from dlmon.protocol.job import Job
 from dlmon.records import WITHOUT_EPOCHS, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
 from dlmon.remote.host_names import GROUP_MARK, HostError, hosts_from
+from dlmon.sweep.hosts import LocalHost, SweepHost
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import (
     HOST,
@@ -42,7 +44,7 @@ from dlmon.sweep.plan import (
     combinations_of,
     fair_order,
 )
-from dlmon.sweep.runner import LocalHost, SweepHost, SweepRun
+from dlmon.sweep.runner import SweepRun
 from workloads.catalog import WORKLOADS, UnknownWorkload, find
 
 _MOST_SEED = 1 << 32
@@ -114,11 +116,17 @@ def check_plan(plan: Plan) -> None:
     Raises:
         SweepError: it doesn't.
     """
-    is_known = set(plan.workloads) <= set(WORKLOADS) and set(plan.varied) <= set(VARIED)
-    values = [*plan.options.items()]
-    values += [(v.key, value) for v in plan.variations for value in v.values]
-    is_valid = all(name in SHARED and known_options({name: value}) for name, value in values)
-    if not (is_known and is_valid):
+    if plan.script is not None:
+        is_known = check_script_plan(plan)
+    else:
+        values = [*plan.options.items()]
+        values += [(v.key, value) for v in plan.variations for value in v.values]
+        is_known = (
+            set(plan.workloads) <= set(WORKLOADS)
+            and set(plan.varied) <= set(VARIED)
+            and all(name in SHARED and known_options({name: value}) for name, value in values)
+        )
+    if not is_known:
         raise SweepError("this sweep was started by another version of dlmon: resume it with that")
 
 
@@ -130,6 +138,8 @@ def run_options(plan: Plan, combination: Combination) -> RunOptions:
 
 def refusal(plan: Plan, combination: Combination, here: bool = True) -> str | None:
     """Return a sentence that says why a combination can't be run; None if it can."""
+    if plan.script is not None:
+        return None
     return run_options(plan, combination).problem(WORKLOADS[combination.workload], here)
 
 
@@ -140,7 +150,8 @@ def job_of(
     workload = WORKLOADS[combination.workload]
     options = replace(run_options(plan, combination), name=read_label(sweep).name)
     run_alerts = None if alerts is None else settings_of_runs(alerts)
-    return make_job(workload, log_directory_of(sweep), options, run_alerts)
+    job = make_job(workload, log_directory_of(sweep), options, run_alerts)
+    return replace(job, sweep=id_of(sweep))
 
 
 def begin_sweep(
@@ -177,7 +188,12 @@ def begin_sweep(
 def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun:
     """Return the runner of a sweep; its `run` begins the runs."""
     plan = writer.sweep.plan
+    make_job: Callable[[Combination], Job]
     make_job = partial(job_of, plan, sweep=writer.path, alerts=alerts)
+    copies = None
+    if plan.script is not None:
+        make_job = script_jobs = ScriptJobs(plan, writer.path, alerts)
+        copies = script_jobs.copies
     refuse = partial(refusal, plan, here=writer.header.slurm is None)
     if writer.header.slurm is None:
         run = SweepRun(writer, make_job, refuse, _make_host)
@@ -185,6 +201,8 @@ def run_of(writer: SweepWriter, alerts: AlertSettings | None = None) -> SweepRun
         from dlmon.sweep.array import ArrayRun
 
         run = ArrayRun(writer, make_job, refuse)
+    if copies is not None:
+        run.prepare, run.clean_up = copies
     if alerts is not None:
         run.at_end = partial(_tell_end, run, alerts)
     return run

@@ -1,8 +1,9 @@
 """Send a request to the supervisor of a session on this machine, over a socket named by its id.
 
-The socket is abstract (unix(7)) and ends with its supervisor. The kernel tells the client which
-process answers, and the supervisor which user asks. A request is a line of JSON, such as
-`{"v": 1, "ask": "stack"}`; the answer is records, and a last line with `end` or `error`.
+The socket is abstract (unix(7)) and ends with its supervisor; on a Mac it is a file in a private
+folder. The kernel tells the client which process answers, and the supervisor which user asks. A
+request is a line of JSON, such as `{"v": 1, "ask": "stack"}`; the answer is records, and a last
+line with `end` or `error`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from dlmon.records import Record, RecordError, decode
 from dlmon.records.sanitize import clean
+from dlmon.system.this_host import IS_MACOS
 
 VERSION = 1
 LONGEST_BYTES = 4096
@@ -32,12 +34,31 @@ class NotControlled(Exception):
 
 
 def address_of(session: str) -> str:
-    """Return the socket address of a session."""
-    return f"\0dlmon/{session}"
+    """Return the socket address of a session.
+
+    Raises:
+        OSError: there is no private folder for it.
+    """
+    if not IS_MACOS:
+        return f"\0dlmon/{session}"
+    import hashlib
+    import tempfile
+    from pathlib import Path
+
+    from dlmon.system.private_files import own_private_folder
+
+    folder = Path(tempfile.gettempdir(), f"dlmon-{os.geteuid()}")
+    own_private_folder(folder)
+    # An address has up to 103 bytes.
+    return str(folder / hashlib.sha256(session.encode()).hexdigest()[:16])
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
     """Return the pid and the user id at the other end of a connection, as the kernel knows them."""
+    if IS_MACOS:
+        # LOCAL_PEERPID, and LOCAL_PEERCRED: struct xucred begins with its version and the user id.
+        pid = struct.unpack("i", connection.getsockopt(0, 2, 4))[0]
+        return pid, struct.unpack_from("II", connection.getsockopt(0, 1, 76))[1]
     size = _CREDENTIALS.size
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     pid, user, _ = _CREDENTIALS.unpack(data)
@@ -79,7 +100,8 @@ async def _exchange(session: str, pid: int, line: bytes) -> bytes:
     import asyncio
 
     loop = asyncio.get_running_loop()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
         await loop.sock_connect(connection, address_of(session))
         if peer_of(connection)[0] != pid:
             raise NotControlled("another process than the one that records it would answer")

@@ -15,8 +15,9 @@ class Job:
 
     `command` is started with `options`, as JSON, on its stdin. `device` and `devices` are as
     `choose_device` takes them; with `pcie`, the traffic of the GPUs' PCIe links is measured. A
-    session that `outlives_viewer` goes on if the viewer closes its pipe without a word. A workload
-    that is asked to stop gets SIGTERM after `terminate_after_s`, and SIGKILL `kill_after_s` later.
+    session that `outlives_viewer` goes on if the viewer closes its pipe without a word. One that
+    `ends_with_terminal` is stopped when the terminal of its viewer is closed. A workload that is
+    asked to stop gets SIGTERM after `terminate_after_s`, and SIGKILL `kill_after_s` later.
     Without a command, only the machine is recorded, for `for_s` or until it is stopped. `name` is
     the session's name from its start.
 
@@ -27,6 +28,14 @@ class Job:
 
     `alerts` holds the fields of `AlertSettings`. The supervisor writes its answer, and the records
     that the log can't take, to `answer_fd`.
+
+    `injected` holds what the hooks set inside the script, by name: see
+    `dlmon.records.injections`. `sweep` is the id of the sweep, or of the experiment of pairs, that
+    the session is a run of.
+
+    Runs on several hosts with the same `join` and log directory are one session.
+
+    `serve` is the address at which metrics of all running sessions are served.
 
     In a Slurm job, `session` is the id of its session, whose folder exists already; no viewer
     holds a pipe to its supervisor. `own_signal` names the signal that the script handles itself.
@@ -41,6 +50,7 @@ class Job:
     interval_s: float = 1.0
     pcie: bool = False
     outlives_viewer: bool = False
+    ends_with_terminal: bool = False
     terminate_after_s: float = 5.0
     kill_after_s: float = 3.0
     environment: dict[str, str] = field(default_factory=dict)
@@ -56,6 +66,10 @@ class Job:
     alerts: dict[str, Any] | None = None
     session: str | None = None
     own_signal: str | None = None
+    join: str | None = None
+    injected: dict[str, str | int | float] = field(default_factory=dict)
+    serve: str | None = None
+    sweep: str | None = None
 
     @property
     def is_machine_recording(self) -> bool:

@@ -1,4 +1,4 @@
-"""Requests to stop a session: a line to its supervisor on the viewer's pipe, or a signal."""
+"""Requests to stop or suspend a session: a line on the viewer's pipe, or a signal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import signal
 from dlmon.records.words import StopCause
 
 # Lines that a viewer sends to its supervisor.
+DETACH = "detach"
+"""The session goes on without its viewer."""
 FROM_SCREEN = "stop"
 BY_CTRL_C = "stop ctrl-c"
 BY_SWEEP = "stop sweep"
 TERMINAL_CLOSED = "stop terminal-closed"
 VIEWER_TERMINATED = "stop viewer-terminated"
+SUSPEND = "suspend"
+"""All processes of the run are suspended, until `RESUME` or any other end of it."""
+RESUME = "resume"
 
 CAUSE_BY_WORD = {
     FROM_SCREEN: StopCause.LIVE_SCREEN,

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 # Types of values that `merge` replaces whole.
 _NOT_MERGED = frozenset((int, float, str, bool, dict, type(None)))
 # The fields that identify a process, written once.
-_IDENTITY_FIELDS = ("user", "command", "started", "why")
+_IDENTITY_FIELDS = ("user", "command", "started", "parent", "why")
 _IDENTITY = attrgetter(*_IDENTITY_FIELDS)
 
 # Fields that change in nearly every sample. Not a GPU's memory: frameworks allocate it once, and
@@ -97,7 +97,7 @@ def _without_identity(rows: tuple[Process, ...], before: Any) -> tuple[Process, 
     """
     by_pid = {row.pid: row for row in before} if isinstance(before, tuple) else {}
     return tuple(
-        replace(row, user=None, command=None, started=None, why={})
+        replace(row, user=None, command=None, started=None, parent=None, why={})
         if row.pid in by_pid and _IDENTITY(row) == _IDENTITY(by_pid[row.pid])
         else row
         for row in rows

@@ -11,21 +11,42 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from functools import partial, reduce
 from operator import or_
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from dlmon.records import LoopResult
 from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts, Node
 from dlmon.records.memory import FrameworkMemory, OutOfMemory
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
-from dlmon.records.session import Alert, Facts, Failure, Notice, Output, Result, SessionHeader
-from dlmon.records.stacks import Answer, CodeSamples, ProcessStack, Profile, Stack
+from dlmon.records.session import (
+    Alert,
+    Facts,
+    Failure,
+    Imported,
+    Injection,
+    Notice,
+    Output,
+    Result,
+    SessionHeader,
+    Suspended,
+)
+from dlmon.records.stacks import Answer, CodeSamples, ProcessStack, Profile, SourceLines, Stack
 from dlmon.records.sweep import Event, SweepHeader, Value
 from dlmon.records.training import Batches, BatchSummary, WorkloadRecord
-from dlmon.records.words import FailureKind, GpuState, Requirement, Status, Word
+from dlmon.records.words import (
+    SAMPLES_PER_S,
+    STEPS_PER_S,
+    TOKENS_PER_S,
+    FailureKind,
+    GpuState,
+    Requirement,
+    Status,
+    Word,
+)
 
 # Older logs lack some codes: they are derived from texts and exit codes.
 _REFUSED = 69  # a workload that refused its options
@@ -64,10 +85,14 @@ Record = (
     | Machine
     | Node
     | Output
+    | Suspended
     | Notice
+    | Imported
+    | Injection
     | Alert
     | Failure
     | Stack
+    | SourceLines
     | CodeSamples
     | ProcessStack
     | Answer
@@ -102,7 +127,7 @@ def to_json(value: Any) -> Any:
             item = getattr(value, spec.name)
             if item is None and spec.name not in why and spec.default is None:
                 continue
-            if spec.name == "why" and not item:
+            if not item and spec.default_factory is not MISSING:
                 continue
             if spec.metadata:
                 flat.update(to_json(item))
@@ -162,6 +187,10 @@ def read_object(cls: type[_T], sent: Any) -> _T:
     return parsed
 
 
+NOT_NUMBERS = NAN, INFINITE = "NaN", "infinite"
+"""Why a metric has no value: it is no finite number."""
+
+
 def finite(metrics: Mapping[str, Any]) -> tuple[dict[str, float | None], dict[str, str]]:
     """Return metrics as finite values or None, and the reasons of each None."""
     values: dict[str, float | None] = {}
@@ -174,7 +203,7 @@ def finite(metrics: Mapping[str, Any]) -> tuple[dict[str, float | None], dict[st
             continue
         values[name] = number if math.isfinite(number) else None
         if values[name] is None:
-            why[name] = "NaN" if math.isnan(number) else "infinite"
+            why[name] = NAN if math.isnan(number) else INFINITE
     return values, why
 
 
@@ -241,7 +270,8 @@ class _FieldParsers:
     """The parsers of a class's fields, and the defaults of absent ones.
 
     The fields of the objects in `within` are read from the enclosing object. Most values are
-    numbers and need no parser: fields in `whole` take an integer, those in `numbers` a float.
+    numbers and need no parser: fields in `whole` take an integer, those in `numbers` a float. If
+    absent, fields in `empty` are an empty dict.
     """
 
     parsers: dict[str, _Parser]
@@ -249,6 +279,7 @@ class _FieldParsers:
     numbers: frozenset[str]
     within: dict[str, _Parser]
     required: tuple[str, ...]
+    empty: tuple[str, ...]
     defaults: dict[str, Any]
     complete: Callable[[dict[str, Any]], None] | None
 
@@ -269,6 +300,7 @@ def _field_parsers_of(cls: type[Any]) -> _FieldParsers:
             for spec in specs
             if spec.default is MISSING and spec.default_factory is MISSING
         ),
+        empty=tuple(spec.name for spec in specs if spec.default_factory is not MISSING),
         defaults={spec.name: None if spec.default is MISSING else spec.default for spec in specs},
         complete=COMPLETE.get(cls),
     )
@@ -294,8 +326,9 @@ def _parse_object(cls: type[Any], loaded: Any, path: str) -> Any:
             raise RecordError(f"{path}.{name} is missing")
     for name, parse in of_class.within.items():
         values[name] = parse(loaded, path)
-    if "why" in parsers and "why" not in loaded:
-        values["why"] = {}
+    for name in of_class.empty:
+        if name not in loaded:
+            values[name] = {}
     if of_class.complete is not None:
         of_class.complete(values)
     return filled(cls, values)
@@ -435,7 +468,16 @@ _SIMPLE: dict[Any, _Parser] = {
 }
 
 
+def _complete_units(values: Values) -> None:
+    """Set the units of throughputs, which older logs lack."""
+    main_unit = STEPS_PER_S if values["counts_steps"] else SAMPLES_PER_S
+    for name, unit in (("samples_per_second", main_unit), ("tokens_per_second", TOKENS_PER_S)):
+        if values[name] is not None:
+            values[name] = replace(values[name], unit=unit)
+
+
 def _complete_result(values: Values) -> None:
+    _complete_units(values)
     if values["failure"] is None and values["status"] == Status.FAILED:
         if _MEMORY_RAN_OUT in (values["error"] or ""):
             values["failure"] = FailureKind.OUT_OF_MEMORY
@@ -462,6 +504,7 @@ def _code_of(codes: Mapping[str, Any], why: str) -> Any:
 
 COMPLETE: dict[type[Any], Callable[[Values], None]] = {
     Result: _complete_result,
+    LoopResult: _complete_units,
     Gpu: _complete_state("state", "utilization_pct"),
     GpuFacts: _complete_state("state", "uuid"),
     Machine: _complete_state("gpus_state", "gpus"),

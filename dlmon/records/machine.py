@@ -18,18 +18,22 @@ class GpuFacts:
     """The facts of one GPU, which do not change.
 
     Attributes:
-        index: NVML's number of the GPU, as in nvidia-smi.
-        name: the product's name.
-        uuid: the GPU's unique id.
+        index: its number: NVIDIA's as in nvidia-smi, others' after them.
+        name: product's name.
+        uuid: GPU's unique id.
         memory_mib: total memory.
-        bus_id: the PCI address, such as 0000:65:00.0.
-        slowdown_c: the temperature above which it slows itself down.
-        sm_max_mhz: the highest clock of its processors.
-        memory_max_mhz: the highest clock of its memory.
-        pcie_max_generation: the newest PCIe generation that card and slot support.
-        pcie_max_width: the most PCIe lanes that card and slot support.
-        state: its state: answers, asleep, idle (not queried, so that it can fall asleep), lost, or
-            unknown.
+        bus_id: PCI address, such as 0000:65:00.0.
+        slowdown_c: temperature above which it slows itself down.
+        sm_max_mhz: highest clock of its processors.
+        memory_max_mhz: highest clock of its memory.
+        pcie_max_generation: newest PCIe generation that card and slot support.
+        pcie_max_width: most PCIe lanes that they support.
+        state: answers, asleep, idle (not queried, so that it can fall asleep), lost, or unknown.
+        memory_kind: "own", or "system" if it uses the system's memory; its figures of memory are
+            then the system's, within the control group's limit.
+        vendor: nvidia, amd or intel.
+        virtualization: by NVML: none, passthrough, vgpu (a part of a GPU, in a virtual machine),
+            host_vgpu or host_vsga (divided among virtual machines).
     """
 
     index: int
@@ -43,6 +47,9 @@ class GpuFacts:
     pcie_max_generation: int | None = None
     pcie_max_width: int | None = None
     state: GpuState | None = None
+    memory_kind: str = "own"
+    vendor: str = "nvidia"
+    virtualization: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -51,23 +58,25 @@ class MachineFacts:
     """The facts of a machine, which do not change, and its load at the start.
 
     Attributes:
-        cpu_model: the processor's name, as the kernel reports it.
-        cores: the number of CPUs that the process may run on.
-        physical_cores: the number of physical cores of the machine.
-        cpu_limit: the control group's CPU limit in cores.
-        memory_mib: memory of the machine.
-        memory_limit_mib: the control group's memory limit.
+        cpu_model: processor's name.
+        cores: CPUs that the process may run on.
+        physical_cores: physical cores.
+        cpu_limit: control group's CPU limit in cores.
+        memory_mib: the machine's memory.
+        memory_limit_mib: control group's memory limit.
         swap_mib: swap space; the control group's if it limits memory.
-        gpus: all GPUs that NVML reports; null, with a reason, if NVML can't be used.
-        gpus_state: the state of NVML: answers, asleep (all GPUs), lost, no_driver, no_package
-            (nvidia-ml-py), versions_differ (of the driver and its library), or unknown.
-        driver: the version of the NVIDIA driver.
-        cuda: the newest CUDA version that the driver supports.
-        load_1m: the load average of the last minute, at the start.
+        gpus: all GPUs; null, with a reason, if there are none.
+        gpus_state: their drivers: answers, asleep (all GPUs), lost, no_driver, no_package
+            (nvidia-ml-py), versions_differ (of NVIDIA's driver and its library), or unknown.
+        driver: version of NVIDIA's driver.
+        cuda: newest CUDA that it supports.
+        load_1m: load average of a minute, at the start.
         cpu_pct: utilisation of all cores at the start, over a quarter of a second.
-        foreign_gpu_processes: the number of processes on the GPUs at the start.
-        governor: the frequency governor of the first CPU.
+        foreign_gpu_processes: processes on the GPUs at the start.
+        governor: frequency governor of the first CPU.
         on_battery: whether the machine ran on battery.
+        sees_every_process: whether processes of all users are seen; not in a container or under
+            WSL.
     """
 
     cpu_model: str | None = None
@@ -86,6 +95,7 @@ class MachineFacts:
     governor: str | None = None
     on_battery: bool | None = None
     gpus_state: GpuState | None = None
+    sees_every_process: bool | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -96,16 +106,15 @@ class Cpu:
     Attributes:
         pct: mean utilisation of all cores.
         cores: utilisation of each core.
-        load_1m: the kernel's load average of the last minute.
-        power_w: mean power of all packages since the last sample.
-        mhz: the mean clock of the cores.
-        temperature_c: the temperature of the hottest package.
-        throttled_pct: the share of the control group's quota periods in which it was throttled,
-            if it has a CPU limit.
-        limit_used_pct: the share of that limit that is used.
-        energy_j: a counter of the energy of all packages; only differences have a meaning.
-        steal_pct: the share of all cores' time that the host of this virtual machine gave to
-            others; `pct` includes it.
+        load_1m: load average of the last minute.
+        power_w: mean power of all packages.
+        mhz: mean clock of the cores.
+        temperature_c: temperature of the hottest package.
+        throttled_pct: quota periods in which the control group's CPU limit held it back.
+        limit_used_pct: share of the CPU limit that is used.
+        energy_j: counter of the energy of all packages; only differences mean something.
+        steal_pct: share of all cores' time that this virtual machine's host gave to others; in
+            `pct`.
     """
 
     pct: float | None = None
@@ -129,7 +138,7 @@ class Memory:
         used_mib: memory in use: total less available.
         swap_used_mib: swap in use.
         swap_mib_s: traffic to and from swap.
-        major_faults_s: page faults per second that waited for a disk.
+        major_faults_s: page faults that waited for a disk.
     """
 
     used_mib: int | None = None
@@ -144,9 +153,9 @@ class Pressure:
     """Pressure stall information (PSI) of the control group or, if it has none, of the machine.
 
     Attributes:
-        cpu_pct: the share of time in which a program waited for a CPU.
-        memory_pct: the share of time in which a program waited for memory.
-        io_pct: the share of time in which a program waited for a disk.
+        cpu_pct: time in which a program waited for a CPU.
+        memory_pct: time in which a program waited for memory.
+        io_pct: time in which a program waited for a disk.
     """
 
     cpu_pct: float | None = None
@@ -188,17 +197,17 @@ class ProcessTree:
     """The workload and its descendants; 100 % is one core.
 
     Attributes:
-        cpu_pct: CPU time of all processes together.
+        cpu_pct: CPU time of all processes.
         busiest_thread_pct: CPU time of the busiest thread.
         busiest_process_pct: CPU time of the busiest process.
-        cpu_wait_pct: the share of time that a thread was ready to run and waited for a CPU; of the
-            thread that waited most.
+        cpu_wait_pct: of the thread that waited most, the share of time that it was ready and waited
+            for a CPU.
         rss_mib: memory (resident set size).
-        processes: the number of processes.
-        threads: the number of threads.
-        major_faults_s: page faults per second that waited for a disk.
+        processes: number of processes.
+        threads: number of threads.
+        major_faults_s: page faults that waited for a disk.
         read_mib_s: data read from disks, without the page cache.
-        blocked: the number of processes in uninterruptible sleep (state D), as while a disk reads.
+        blocked: processes in uninterruptible sleep (state D).
     """
 
     cpu_pct: float | None = None
@@ -218,21 +227,24 @@ class ProcessTree:
 class Process:
     """One process: of the run's tree, on a GPU, or among the machine's busiest.
 
-    100 % is one core. If `user`, `command`, `started` and `why` are absent, they are the same as in
-    the previous table.
+    100 % is one core. If `user`, `command`, `started` and `why` are absent, they and `parent` are
+    the same as in the previous table.
 
     Attributes:
-        pid: the process id.
-        user: the name of its user.
-        command: the command line, shortened.
+        pid: its id.
+        user: its user.
+        command: command line, shortened.
         cpu_pct: CPU time.
         rss_mib: memory (resident set size).
-        threads: the number of threads.
-        gpus: NVML's numbers of the GPUs that it uses.
-        gpu_memory_mib: memory on all GPUs together.
-        of_run: whether it belongs to the watched tree; null if no tree is watched or, with a
-            reason, if the pid may be of another pid namespace.
-        started: the time of its start, in Unix seconds.
+        threads: its threads.
+        gpus: numbers of its GPUs.
+        gpu_memory_mib: memory on all GPUs.
+        of_run: whether it belongs to the watched tree; null if none is watched, or if the pid may
+            be of another namespace.
+        started: its start, in Unix seconds.
+        parent: its parent's id.
+        gpu_pct: share of time in which a GPU's busiest engine worked for it; AMD and Intel only,
+            without computing by ROCm, which Linux does not count.
     """
 
     pid: int
@@ -245,6 +257,8 @@ class Process:
     gpu_memory_mib: int | None = None
     of_run: bool | None = None
     started: float | None = None
+    parent: int | None = None
+    gpu_pct: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -262,13 +276,19 @@ class MigInstance:
     """One MIG instance of a GPU.
 
     Attributes:
-        index: NVML's number of the instance on its GPU, as in nvidia-smi.
-        name: the product's name with the instance's profile, such as "MIG 1g.10gb".
-        gpu_instance: NVML's number of the GPU instance (GI).
-        compute_instance: NVML's number of the compute instance (CI).
+        index: its number on its GPU.
+        name: name with its profile, such as "MIG 1g.10gb".
+        gpu_instance: number of its GPU instance (GI).
+        compute_instance: number of its compute instance (CI).
         memory_mib: total memory.
         memory_used_mib: memory in use.
-        pids: the processes that compute on it, by the driver's pids.
+        pids: pids that compute on it.
+        utilization_pct: share of time in which a kernel ran; this and the next four from Hopper on,
+            over all compute instances of its GPU instance.
+        sm_active_pct: as in `Gpu`.
+        sm_occupancy_pct: as in `Gpu`.
+        tensor_pct: as in `Gpu`.
+        dram_pct: as in `Gpu`.
     """
 
     index: int
@@ -278,6 +298,11 @@ class MigInstance:
     memory_mib: int | None = None
     memory_used_mib: int | None = None
     pids: tuple[int, ...] | None = None
+    utilization_pct: float | None = None
+    sm_active_pct: float | None = None
+    sm_occupancy_pct: float | None = None
+    tensor_pct: float | None = None
+    dram_pct: float | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -286,39 +311,42 @@ class Gpu:
     """The readings of one GPU.
 
     Attributes:
-        index: NVML's number of the GPU, as in nvidia-smi.
-        utilization_pct: the share of time in which a kernel ran.
+        index: its number, as in `GpuFacts`.
+        utilization_pct: share of time in which a kernel ran.
         memory_used_mib: memory in use.
         power_w: power draw.
-        power_limit_w: the enforced power limit.
-        temperature_c: the GPU's temperature.
-        sm_mhz: the clock of its processors.
-        memory_mhz: the clock of its memory.
-        throttle: the reasons why the clocks are throttled; empty if they are not.
+        power_limit_w: enforced power limit.
+        temperature_c: temperature of the GPU.
+        sm_mhz: clock of its processors.
+        memory_mhz: clock of its memory.
+        throttle: reasons why the clocks are throttled.
         energy_j: energy used since the driver was loaded.
-        fan_pct: fan speed; 100 % is the nominal maximum.
+        fan_pct: fan speed; 100 is the nominal maximum.
         ecc_corrected: corrected memory errors since the driver was loaded.
         ecc_uncorrected: uncorrected memory errors since the driver was loaded.
-        pcie_generation: the PCIe generation that the link uses now.
-        pcie_width: the PCIe lanes that the link uses now.
-        pcie_receive_mib_s: data received over PCIe; only with `--pcie`.
-        pcie_send_mib_s: data sent over PCIe; only with `--pcie`.
-        mig: whether MIG is on; NVML reports no utilisation then.
+        pcie_generation: PCIe generation in use.
+        pcie_width: PCIe lanes in use.
+        pcie_receive_mib_s: received over PCIe; with `--pcie`.
+        pcie_send_mib_s: sent over PCIe; with `--pcie`.
+        mig: whether MIG is on; it has no utilisation then.
         encoder_pct: utilisation of the video encoder.
         decoder_pct: utilisation of the video decoder.
-        nvlinks: the number of active NVLinks.
-        nvlink_receive_mib_s: data received over all NVLinks.
-        nvlink_send_mib_s: data sent over all NVLinks.
+        nvlinks: active NVLinks.
+        nvlink_receive_mib_s: received over all NVLinks.
+        nvlink_send_mib_s: sent over all NVLinks.
         state: as in `GpuFacts`.
-        memory_busy_pct: the share of time in which its memory was read or written.
-        sm_active_pct: the mean share of its processors (SMs) that had work since the last sample;
-            this and the next three are measured from Hopper on.
-        sm_occupancy_pct: the share of the possible threads (warps) that the processors ran.
-        tensor_pct: the share of time in which the tensor cores worked.
-        dram_pct: the share of the memory's bandwidth that was used.
-        xid_errors: the number of errors (Xid) that the driver reported since dlmon started.
-        xids: the codes of the newest errors, in order.
-        instances: its MIG instances; empty if MIG is off.
+        memory_busy_pct: share of time in which its memory was read or written.
+        sm_active_pct: mean share of its processors (SMs) that had work; this and the next three
+            from Hopper on.
+        sm_occupancy_pct: share of the possible threads (warps) that ran.
+        tensor_pct: share of time in which the tensor cores worked.
+        dram_pct: share of the memory's bandwidth in use.
+        xid_errors: errors (Xid) since dlmon started.
+        xids: codes of the newest ones.
+        instances: its MIG instances.
+        junction_c: temperature of its chip's hottest spot.
+        memory_c: its memory's temperature.
+        gtt_used_mib: system's memory that it uses (GTT).
     """
 
     index: int
@@ -353,6 +381,9 @@ class Gpu:
     xid_errors: int | None = None
     xids: tuple[int, ...] | None = None
     instances: tuple[MigInstance, ...] | None = None
+    junction_c: int | None = None
+    memory_c: int | None = None
+    gtt_used_mib: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
 
@@ -362,7 +393,7 @@ class Cost:
 
     Attributes:
         cpu_ms: CPU time since the last sample.
-        late_ms: the delay of the sample after its scheduled time.
+        late_ms: delay of the sample.
     """
 
     cpu_ms: float
@@ -374,16 +405,16 @@ class Machine:
     """One sample of the hardware.
 
     Attributes:
-        cpu: the processor.
+        cpu: processor.
         memory: memory and swap.
         disk: disk traffic.
         network: network traffic.
-        process: the workload's process tree.
-        gpus: all GPUs; null, with a reason, if NVML can't be used.
+        process: workload's process tree.
+        gpus: all GPUs; null, with a reason, if none can be read.
         gpus_state: as in `MachineFacts`.
-        processes: all rows of the process table, every few seconds, if it changed.
-        pressure: pressure on CPU, memory and disk.
-        cost: the cost of the sampler.
+        processes: the process table, every few seconds, if it changed.
+        pressure: waits for CPU, memory and disk.
+        cost: the sampler's cost.
     """
 
     TYPE: ClassVar[str] = "machine"
@@ -407,7 +438,7 @@ class MachineUse:
     """The use of a machine over a recording.
 
     Attributes:
-        gpu_pct: mean utilisation of each GPU, by "gpu:N".
+        gpu_pct: mean utilisation, by "gpu:N".
         energy_j: joules by "cpu" and "gpu:N", for each whose counter was always read.
         cpu_pct: mean utilisation of all cores.
     """
@@ -423,10 +454,10 @@ class Node:
     """The facts or a sample of another host of the run.
 
     Attributes:
-        t: the time of the report, on the session's clock.
-        host: the host's name.
-        machine: a sample, with its `t` on the session's clock too.
-        facts: the host's facts, written once.
+        t: time of the report, on the session's clock.
+        host: its name.
+        machine: a sample, also with its `t` on that clock.
+        facts: its facts, written once.
     """
 
     TYPE: ClassVar[str] = "node"

@@ -17,15 +17,13 @@ class FrameworkMemory:
 
     Attributes:
         framework: torch, jax or tensorflow.
-        device: the framework's number of the GPU.
+        device: framework's number of the GPU.
         allocated_mib: memory in use by tensors.
-        peak_mib: the highest `allocated_mib` since the start, or since the script reset it.
-        reserved_mib: memory that the allocator took from the driver, in use or kept for later
-            tensors; absent if the framework does not report it.
-        limit_mib: the most memory that the allocator may take, with PyTorch the GPU's memory;
-            absent as above.
+        peak_mib: the highest `allocated_mib` since the start, or since a reset.
+        reserved_mib: memory that the allocator holds; absent if the framework does not report it.
+        limit_mib: the most that it may hold; absent as above.
         retries: how often it freed all unused memory and asked the driver again; absent as above.
-        failures: how often an allocation failed after that; absent as above.
+        failures: allocations that failed after that; absent as above.
         trainer: as in `Phase`.
     """
 
@@ -49,13 +47,13 @@ class OutOfMemory:
     The figures are from the error's text; absent if it does not contain them.
 
     Attributes:
-        asked_mib: the size of the allocation.
-        device: the framework's number of the GPU.
-        total_mib: the GPU's memory.
-        free_mib: free memory of the GPU.
+        asked_mib: size of the allocation.
+        device: framework's number of the GPU.
+        total_mib: GPU's memory.
+        free_mib: its free memory.
         others_mib: memory of other processes.
-        allocated_mib: memory in use by tensors of this process.
-        unused_mib: memory that its allocator keeps without a tensor in it.
+        allocated_mib: tensors of this process.
+        unused_mib: memory that its allocator keeps without a tensor.
         trainer: as in `Phase`.
     """
 

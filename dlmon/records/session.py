@@ -7,7 +7,16 @@ from typing import Any, ClassVar
 
 from dlmon.records.machine import MachineFacts, MachineUse
 from dlmon.records.record import record
-from dlmon.records.words import AlertEvent, FailureKind, Requirement, Status, StopCause
+from dlmon.records.words import (
+    SAMPLES_PER_S,
+    STEPS_PER_S,
+    AlertEvent,
+    FailureKind,
+    Requirement,
+    StandardInput,
+    Status,
+    StopCause,
+)
 
 
 @record(frozen=True)
@@ -15,15 +24,15 @@ class SlurmJob:
     """The allocation of a Slurm job, on all its nodes together; null if Slurm doesn't report it.
 
     Attributes:
-        job: the job's id, with an array task's number as in `123_4`.
-        partition: the partition that it ran in.
+        job: id, with an array task's number as in `123_4`.
+        partition: its partition.
         node_list: its nodes, in Slurm's notation.
-        nodes: the number of nodes.
-        cpus: the number of CPUs.
+        nodes: nodes.
+        cpus: CPUs.
         memory_mib: memory.
-        gpus: the number of GPUs.
-        time_limit_s: the time limit.
-        end_wall: the end of the time limit in Unix seconds, as known at the start.
+        gpus: GPUs.
+        time_limit_s: time limit.
+        end_wall: end of the limit in Unix seconds, as known at the start.
     """
 
     job: str
@@ -42,28 +51,30 @@ class SessionHeader:
     """The first line of a log: the run, its machine and its options.
 
     Attributes:
-        schema: the version of this format, 1.
-        id: the session's id, which is also the name of its folder.
-        host: the host's name.
-        boot_id: the kernel's id of this boot; times of different boots can't be compared.
-        workload: the workload's name, as in `dlmon list`, or a script's file name; empty for a
-            machine recording (`dlmon watch --record`).
-        options: the options of the run, with the workload's defaults filled in; for a recording,
-            `interval`, `pcie` and `for_s`, its length in seconds or null.
+        schema: version of this format, 1.
+        id: the session's id, its folder's name.
+        host: host's name.
+        boot_id: kernel's id of this boot; times of different boots can't be compared.
+        workload: its name in `dlmon list`, or the script's file name; empty for `dlmon watch
+            --record`.
+        options: options of the run, with the workload's defaults; for a recording, `interval`,
+            `pcie` and `for_s`, its length or null.
         machine: the machine's facts.
-        versions: the versions of dlmon, python, keras and the backend; `backend` is its name.
-        command: the words of a script's command (`dlmon exec`).
-        directory: the working directory of the script.
-        script_sha256: the SHA-256 of the script's file at the start, in hexadecimal; older logs
-            lack it.
-        git_commit: the commit checked out in the repository of that file or, if no file is known,
-            of `directory`; uncommitted changes are not part of it. Older logs lack it.
-        script_path: the path of that file, with links resolved; older logs lack it.
-        git_repository: the URL that the repository was cloned from, without user and password, else
-            the path of its `.git` folder; older logs lack it.
-        git_path: the path of that file within its repository; older logs lack it.
-        node: Slurm's name of the machine, if the session runs in a job step.
-        slurm: the Slurm job, if the session runs in one.
+        versions: dlmon, python, keras and the backend; `backend` is its name.
+        command: words of a script's command.
+        directory: its working directory.
+        script_sha256: SHA-256 of the script's file at the start.
+        git_commit: commit of the repository of that file, else of `directory`; without uncommitted
+            changes.
+        script_path: path of that file, with links resolved.
+        git_repository: URL that it was cloned from, without user and password, else the path of its
+            `.git`.
+        git_path: the file's path in it.
+        node: Slurm's name of the machine, in a job step.
+        slurm: its Slurm job.
+        injected: what `--set` changed in the script, such as `num_workers`.
+        standard_input: kind of the script's standard input.
+        sweep: id of its sweep or pairs.
     """
 
     TYPE: ClassVar[str] = "session"
@@ -86,11 +97,19 @@ class SessionHeader:
     git_path: str | None = None
     node: str | None = None
     slurm: SlurmJob | None = None
+    injected: dict[str, str | int | float] = field(default_factory=dict)
+    standard_input: StandardInput | None = None
+    sweep: str | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_script(self) -> bool:
         return self.command is not None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options, and the injections as `set:NAME`."""
+        return self.options | {f"set:{name}": value for name, value in self.injected.items()}
 
     @property
     def is_machine_recording(self) -> bool:
@@ -105,8 +124,8 @@ class Facts:
     counts.
 
     Attributes:
-        host: the host's name.
-        machine: the machine's facts.
+        host: its name.
+        machine: the host's facts.
     """
 
     TYPE: ClassVar[str] = "facts"
@@ -122,8 +141,8 @@ class Output:
 
     Attributes:
         stream: stdout or stderr.
-        text: the line, without its line end.
-        left_out: the number of lines before it that were dropped.
+        text: line, without its line end.
+        left_out: lines before it that were dropped.
     """
 
     TYPE: ClassVar[str] = "output"
@@ -134,16 +153,72 @@ class Output:
 
 
 @record(frozen=True)
+class Suspended:
+    """A time in which all processes of the run were suspended (SIGSTOP), as its viewer asked.
+
+    Written when they are suspended, and again when they continue. No figure includes that time.
+
+    Attributes:
+        t: its start.
+        until: its end; absent while it lasts.
+    """
+
+    TYPE: ClassVar[str] = "suspended"
+    t: int
+    until: int | None = None
+
+
+@record(frozen=True)
 class Notice:
     """A message for the user.
 
     Attributes:
         text: a sentence.
+        stops: true if it asked the run to end.
     """
 
     TYPE: ClassVar[str] = "notice"
     t: int
     text: str
+    stops: bool | None = None
+
+
+@record(frozen=True)
+class Imported:
+    """The files of its repository that a script has imported; the last record counts.
+
+    Only experiments with commits ask for it.
+
+    Attributes:
+        files: paths from the repository's folder.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "imported"
+    t: int
+    files: tuple[str, ...]
+    trainer: int | None = None
+
+
+@record(frozen=True)
+class Injection:
+    """The outcome of an injection in a process of the script; the last record of a name counts.
+
+    Attributes:
+        name: its name, as in the header's `injected`.
+        applied: whether the process runs with it.
+        times: objects or calls that it was set in.
+        reason: why it is not applied, or not everywhere.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "injection"
+    t: int
+    name: str
+    applied: bool
+    times: int
+    reason: str | None = None
+    trainer: int | None = None
 
 
 @record(frozen=True)
@@ -151,13 +226,13 @@ class Alert:
     """An alert that was sent, if alerts are on.
 
     Attributes:
-        event: the event: finished, failed, nan, stalled, slower, gpu_idle, gpu_lost, gpu_hot,
-            gpu_error, disk, host_lost, memory or unknown.
+        event: finished, failed, nan, stalled, slower, gpu_idle, gpu_lost, gpu_hot, gpu_error, disk,
+            host_lost, memory or unknown.
         text: a sentence.
-        since: the start of the event.
-        over: whether the event is over.
-        figures: the measured figures, in words.
-        gpu: NVML's number of the GPU that it is about.
+        since: its start.
+        over: whether it is over.
+        figures: measured figures, in words.
+        gpu: the GPU's number.
     """
 
     TYPE: ClassVar[str] = "alert"
@@ -176,8 +251,7 @@ class Failure:
 
     Attributes:
         text: a sentence.
-        kind: the kind of failure: refused, out_of_memory, exception, killed, signal, not_started or
-            unknown.
+        kind: refused, out_of_memory, exception, killed, signal, not_started or unknown.
     """
 
     TYPE: ClassVar[str] = "failure"
@@ -191,18 +265,17 @@ class SecondsPerEpoch:
     """Wall time of the mean whole epoch, validation included.
 
     Attributes:
-        value: the mean, or a projection of it.
-        low: the lower end of the 95 % interval of the mean, or of its projection; a single epoch
-            may lie outside. Null if the interval is unknown.
+        value: mean, or a projection of it.
+        low: lower end of the 95 % interval of the mean, or of its projection; a single epoch may
+            lie outside.
         high: its upper end.
-        epochs: the number of whole epochs that the value is computed from.
-        projected: true if no whole epoch was measured, and the value is a projection.
+        epochs: whole epochs that it is computed from.
+        projected: true if no whole epoch was measured.
         first_left_out: whether the first epoch, which compiles or sets up, is excluded.
-        left_out: the number of excluded epochs, if others than the first are excluded too: those in
-            which another network like the first one compiled.
-        median: the median of three or more epochs.
-        slow: the number of epochs that took over 1.5 times the median.
-        longest: the duration of the longest epoch.
+        left_out: excluded epochs, if others are too: a network like the first one compiled in them.
+        median: median of three or more.
+        slow: epochs that took over 1.5 times the median.
+        longest: the longest epoch.
     """
 
     value: float
@@ -222,9 +295,9 @@ class RunSeconds:
     """Wall time of build, every epoch and the final evaluation.
 
     Attributes:
-        value: the wall time, or a projection of it.
-        low: the lower end of the 95 % interval of a projection, from its remaining time. Null for a
-            measured run: the variation between runs is unknown.
+        value: wall time, or a projection of it.
+        low: lower end of the 95 % interval of a projection; null for a measured run, as the
+            variation between runs is unknown.
         high: its upper end.
         projected: whether it is a projection.
     """
@@ -236,15 +309,16 @@ class RunSeconds:
 
 
 @record(frozen=True)
-class SamplesPerSecond:
+class Throughput:
     """Steady-state throughput.
 
     Attributes:
-        median: the throughput of the median step.
+        median: that of the median step.
         mean: samples divided by time.
-        standard_error: the standard error of the mean, with noise that lasts for seconds.
+        standard_error: the mean's, with noise that lasts for seconds.
         jitter: 1.4826 × MAD over batches.
-        band: the half-width of the mean's 95 % interval.
+        band: half-width of the mean's 95 % interval.
+        unit: samples/s, steps/s (a script's batches have no known size) or tokens/s.
     """
 
     median: float
@@ -252,6 +326,20 @@ class SamplesPerSecond:
     standard_error: float | None
     jitter: float
     band: float | None = None
+    unit: str = SAMPLES_PER_S
+
+
+@record(frozen=True)
+class RateNow:
+    """The throughput at one moment, per second.
+
+    Attributes:
+        per_second: its number.
+        unit: samples/s, steps/s or tokens/s.
+    """
+
+    per_second: float
+    unit: str
 
 
 @record(frozen=True)
@@ -259,9 +347,9 @@ class StepTime:
     """Steady-state time of a batch in milliseconds.
 
     Attributes:
-        median: the median.
-        p95: the 95 % quantile; null for fewer than 20 batches, for which it would be the longest.
-        mean: the mean; older logs lack it.
+        median: median.
+        p95: 95 % quantile; null for fewer than 20 batches.
+        mean: mean.
     """
 
     median: float
@@ -274,19 +362,19 @@ class LoopResult:
     """The result of the loops of a script that train the same network on as many samples.
 
     Attributes:
-        network: the name of the network, if known.
-        parameters: the number of its weights and biases.
+        network: its name, if known.
+        parameters: weights and biases.
         batch_size: samples in a batch.
         samples_per_epoch: samples in a whole epoch.
-        count: the number of the script's loops that were merged into this one.
-        epochs: the number of epochs that ended.
-        batches: the number of training batches that ended.
-        train_s: the time of these batches.
-        seconds_per_epoch: as in the result, if the loop has epochs.
+        count: loops merged into this one.
+        epochs: epochs that ended.
+        batches: training batches that ended.
+        train_s: their time.
+        seconds_per_epoch: as in the result.
         samples_per_second: as in the result.
         step_ms: as in the result.
         counts_steps: as in the result.
-        headline: true for the loop whose batches took most time; its figures are in the result.
+        headline: true for the loop with the most time in batches; its figures are in the result.
         tokens_per_second: as in the result.
     """
 
@@ -299,11 +387,11 @@ class LoopResult:
     batches: int = 0
     train_s: float = 0.0
     seconds_per_epoch: SecondsPerEpoch | None = None
-    samples_per_second: SamplesPerSecond | None = None
+    samples_per_second: Throughput | None = None
     step_ms: StepTime | None = None
     counts_steps: bool | None = None
     headline: bool | None = None
-    tokens_per_second: SamplesPerSecond | None = None
+    tokens_per_second: Throughput | None = None
 
 
 @record(frozen=True)
@@ -312,64 +400,57 @@ class Result:
 
     Attributes:
         status: completed, failed or stopped.
-        session: the session's id.
-        log: the path of its log.
+        session: its id.
+        log: its log's path.
         workload: as in the header.
-        device: the device: cpu, gpu:N by NVML's number, or several GPUs as gpu:N+M.
+        device: cpu, gpu:N by its number, or gpu:N+M.
         options: as in the header.
         wall_s: wall time of the session.
         seconds_per_epoch: wall time of an epoch.
         run_seconds: wall time of the whole run.
         samples_per_second: throughput.
         step_ms: time of a batch.
-        compile_s: the extra time of the first batch over a usual one, also for each other batch
-            size and for the first validation: mostly compilation; not with PyTorch.
-        devices: the number of devices that shared each batch; absent if it is one.
-        device_name: the product's name of the device; for several GPUs, after their number.
-        data: the kind of data: real or synthetic.
+        compile_s: extra time of first batches, for each batch size, over a usual one: mostly
+            compilation; not with PyTorch.
+        devices: devices that shared each batch, if several.
+        device_name: product's name; for several GPUs, after their number.
+        data: real or synthetic.
         error: why it failed, in words.
-        failure: the kind of failure: refused, out_of_memory, exception, killed, signal, not_started
-            or unknown; older logs lack it.
-        exit_code: the exit code of the workload's process; if negative, the signal that ended it.
-        epochs: the number of epochs that ended.
-        batches: the number of training batches that ended.
-        stalls: the number of steps, and of starts of epochs, that took over ten times the median
-            step, without steps that regularly take long.
-        opening_stalls: the number of these `stalls` that were starts of epochs.
-        energy_j_per_epoch: joules of a whole epoch, by "gpu" and "cpu", if measured.
+        failure: refused, out_of_memory, exception, killed, signal, not_started or unknown.
+        exit_code: the workload's; if negative, the signal that ended it.
+        epochs: epochs that ended.
+        batches: training batches that ended.
+        stalls: steps, and starts of epochs, that took over ten times the median step, without steps
+            that regularly take long.
+        opening_stalls: starts of epochs among them.
+        energy_j_per_epoch: joules by "gpu" and "cpu".
         cost_usd: price × wall time.
-        effective_flop_s: operations per sample, or per token, × mean samples, or tokens, per
-            second.
-        peak_share: `effective_flop_s` as a share (0 to 1) of the peak of all training devices in
-            that precision: MFU.
-        samples_per_epoch: samples in a whole epoch of the data; older logs lack it.
-        lacking: what each figure that is null requires, by the figure's name: model (it was not
-            built) or steady_state; older logs lack it.
-        name: the name that a person gave the session.
-        account: the time breakdown, the seconds of `wall_s` in each part: startup, loading,
-            building, compiling, training, stalls, between_steps, openings, data_wait, validation,
-            evaluation, checkpoint, garbage, gaps, closing and script; parts without time are
-            absent. For a script, startup is the time before it first trains (older logs count it as
-            script), and script the time between its loops and after them. Older logs lack it.
-        valid: whether these figures have no warnings in `against`; older logs lack it.
-        against: the warnings, in words, by code: too_short, not_steady, stalls, throttled,
-            gpu_shared, cpu_shared, busy_at_start, on_battery, steal or inferred_samples.
-        machine: the use of the machine, for a machine recording.
-        counts_steps: true if `samples_per_second` counts steps, because the size of a script's
-            batches is unknown.
-        validation_compile_s: the part of `compile_s` in the first validation; older logs lack it.
-        loops: the different loops of a script, if it has several; at most a hundred, those that
-            took most time.
-        stopped_by: the cause of a stop: live_screen, other_screen, ctrl_c, command, sweep,
-            terminal_closed, viewer_terminated, viewer_gone or signal; for a Slurm job also
-            time_limit, preempted, requeued or cancelled; older logs lack it.
-        tokens_per_second: throughput in tokens, with padding; absent if there are no tokens.
-        not_padding: the share (0 to 1) of tokens that are not padding, from about one batch a
-            second; absent if unknown.
-        trained_on: the share of tokens with labels, likewise.
-        hardware_share: `peak_share` with the operations that are recomputed in the backward pass:
-            HFU.
-        peak_from: the source of the peak: measured, or the device's maker.
+        effective_flop_s: operations per sample, or token, × mean rate.
+        peak_share: `effective_flop_s` as a share (0 to 1) of the peak of all devices in that
+            precision: MFU.
+        samples_per_epoch: samples in a whole epoch.
+        lacking: what a null figure requires, by its name: model (it was not built) or steady_state.
+        name: name that a person gave.
+        account: time breakdown, the seconds of `wall_s` in each part: startup, loading, building,
+            compiling, training, stalls, between_steps, openings, data_wait, validation, evaluation,
+            checkpoint, garbage, gaps, closing and script. For a script, startup is the time before
+            it first trains (older logs count it as script), and script the time between its loops
+            and after them.
+        valid: true without warnings in `against`.
+        against: warnings, by code: too_short, not_steady, stalls, throttled, gpu_shared,
+            cpu_shared, busy_at_start, on_battery, steal, inferred_samples or nan_loss.
+        machine: use of the machine, for a recording.
+        counts_steps: true for steps/s, for older readers.
+        validation_compile_s: the part of `compile_s` in the first validation.
+        loops: a script's loops, if several; the hundred that took most time.
+        stopped_by: live_screen, other_screen, ctrl_c, command, sweep, terminal_closed,
+            viewer_terminated, viewer_gone or signal; for a Slurm job also time_limit, preempted,
+            requeued or cancelled.
+        tokens_per_second: tokens, with padding.
+        not_padding: share (0 to 1) of tokens that are not padding, from about one batch a second.
+        trained_on: share with labels, likewise.
+        hardware_share: `peak_share` with recomputation in the backward pass: HFU.
+        peak_from: measured, or the device's maker.
         peak_precision: float32, tf32, bfloat16 or float16.
     """
 
@@ -383,7 +464,7 @@ class Result:
     wall_s: float
     seconds_per_epoch: SecondsPerEpoch | None = None
     run_seconds: RunSeconds | None = None
-    samples_per_second: SamplesPerSecond | None = None
+    samples_per_second: Throughput | None = None
     step_ms: StepTime | None = None
     compile_s: float | None = None
     device_name: str | None = None
@@ -413,10 +494,15 @@ class Result:
     stopped_by: StopCause | None = None
     loops: tuple[LoopResult, ...] | None = None
     devices: int | None = None
-    tokens_per_second: SamplesPerSecond | None = None
+    tokens_per_second: Throughput | None = None
     not_padding: float | None = None
     trained_on: float | None = None
     hardware_share: float | None = None
     peak_from: str | None = None
     peak_precision: str | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def throughput_unit(self) -> str:
+        """The unit of `samples_per_second`, also if that is unknown."""
+        return STEPS_PER_S if self.counts_steps else SAMPLES_PER_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 from pathlib import PurePath
 from typing import ClassVar
@@ -9,6 +10,10 @@ from typing import ClassVar
 from dlmon.records.record import record
 
 _PACKAGE_PARTS = 3
+_PACKAGE = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\](\w+)|/lib(?:64)?/python3\.\d+/(?!\w+-packages/)(\w+)"
+    r"|<frozen (\w+)|/(torchinductor|_dlmon_monitor)"
+)
 
 
 @record(frozen=True)
@@ -16,9 +21,9 @@ class Frame:
     """One frame of a stack.
 
     Attributes:
-        file: the path of the file, as in the code object.
-        line: the line number, from 1.
-        function: the name of the function.
+        file: its path, as in the code object.
+        line: from 1.
+        function: its name.
     """
 
     file: str
@@ -31,10 +36,9 @@ class SeenAt:
     """A line of code in stack samples of the training thread.
 
     Attributes:
-        looks: the number of stack samples at this line.
+        looks: stack samples at this line.
         inner: the innermost frame.
-        script: the innermost frame outside of installed packages and the standard library; absent
-            if there is none.
+        script: the innermost frame outside of installed packages and the standard library.
     """
 
     looks: int
@@ -49,13 +53,13 @@ class Stack:
     Written when the gap ends, and a few times before; the last record with the same `begin` counts.
 
     Attributes:
-        t: the end of the gap; if it goes on, the last stack sample.
-        begin: the start of the gap.
-        looks: the number of stack samples.
-        due: the number that there should be: native code that holds the GIL blocks sampling.
-        places: the most frequent lines, at most three, most frequent first.
-        held: the number of samples that were blocked, and come from faulthandler's output.
-        goes_on: true if the gap has not ended yet.
+        t: end of the gap, or the last sample.
+        begin: start of the gap.
+        looks: stack samples.
+        due: samples that there should be: native code that holds the GIL blocks sampling.
+        places: the most frequent lines, at most three.
+        held: blocked samples, from faulthandler's output.
+        goes_on: true if the gap goes on.
         trainer: as in `Phase`.
     """
 
@@ -71,15 +75,40 @@ class Stack:
 
 
 @record(frozen=True)
+class SourceLines:
+    """The lines of a source file around the line at which a run stands still.
+
+    The supervisor reads them while the run stands there, once for each line.
+
+    Attributes:
+        t: time of reading.
+        file: as in `Frame`.
+        line: as in `Frame`.
+        first: number of the first line.
+        lines: at most five; null if they can't be read.
+        changed: true if the file changed since the session began.
+    """
+
+    TYPE: ClassVar[str] = "source_lines"
+    t: int
+    file: str
+    line: int
+    first: int
+    lines: tuple[str, ...] | None
+    changed: bool | None = None
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True)
 class CodeSamples:
     """Samples of the training thread's stack in training steps.
 
     Taken a few times per second while the script's own code is the largest part of a step.
 
     Attributes:
-        t: the time of the newest sample.
-        samples: the number of samples since the last record, also within the parts of a step.
-        places: the places of the script's own code, outside of those parts; else as in `Stack`.
+        t: time of the newest sample.
+        samples: samples since the last record, also within the parts of a step.
+        places: places in the script's own code, outside of those parts.
         trainer: as in `Phase`.
     """
 
@@ -95,9 +124,9 @@ class ThreadStack:
     """The stack of one thread.
 
     Attributes:
-        name: the thread's name.
-        frames: the stack, innermost first; at most 60.
-        script: the innermost frame outside of installed packages and the standard library.
+        name: its name.
+        frames: innermost first; at most 60.
+        script: as in `SeenAt`.
         trains: true for the training thread.
     """
 
@@ -112,12 +141,12 @@ class ProcessStack:
     """The stacks of a process of the run, on request or after a stall of 30 s.
 
     Attributes:
-        request: the number of the request, the same for all processes.
-        pid: the process id.
-        threads: its threads, the training thread first; null if it did not answer. If there is a
-            reason in `why` too, they are from its last stall.
-        rank: its rank in a data-parallel run.
-        worker: the name of a loader's worker process; absent for a training process.
+        request: number of the request.
+        pid: process id.
+        threads: the training thread first; null if it did not answer. With a reason in `why`, they
+            are from its last stall.
+        rank: its rank.
+        worker: name of a loader's worker process.
     """
 
     TYPE: ClassVar[str] = "process_stack"
@@ -137,9 +166,9 @@ class Answer:
     A process sends one with request 0 when it is ready for requests. Not written to the log.
 
     Attributes:
-        request: the number of the request; 0 for none.
-        version: the newest version of requests that the process supports.
-        pid: the process id.
+        request: its number; 0 for none.
+        version: newest version of requests that the process supports.
+        pid: process id.
         refused: why it refuses the request.
         worker: as in `ProcessStack`.
     """
@@ -158,12 +187,12 @@ class Operation:
     """An operation of the profiled steps.
 
     Attributes:
-        name: the framework's name of it.
+        name: framework's name of it.
         calls: how often it ran.
-        host_us: its total time on the host, without nested operations.
-        device_us: its total time on the device.
-        share: its share of the time of all operations, 0 to 1: on the device if there is one, else
-            on the host.
+        host_us: time on the host, without nested operations.
+        device_us: time on the device.
+        share: of the time of all operations, 0 to 1: on the device if there is one, else on the
+            host.
     """
 
     name: str
@@ -178,19 +207,18 @@ class Profile:
     """A profile of some steps by the framework's own profiler; no figure includes these steps.
 
     Attributes:
-        t: the time at which it was written.
-        request: the number of the request.
-        begin: the start of the first step; null if none began.
-        end: the end of the last step.
-        steps: the number of steps.
-        profiler: the profiler: torch, jax or tensorflow.
-        file: the name of the trace file beside the log; null if there is none.
+        t: time of writing.
+        request: its number.
+        begin: start of the first step; null if none began.
+        end: end of the last step.
+        steps: its steps.
+        profiler: torch, jax or tensorflow.
+        file: name of the trace beside the log.
         bytes: its size.
-        operations: the operations that took most time, longest first; null if the trace could not
-            be read.
-        idle: the share of time in which the device was idle, 0 to 1.
-        copying: the share of time in which it copied; on the host, the share of copy operations.
-        communicating: the same for communication with other ranks.
+        operations: those that took most time, longest first; null if the trace could not be read.
+        idle: share of time in which the device was idle, 0 to 1.
+        copying: share in which it copied; on the host, that of copy operations.
+        communicating: the same with other ranks.
         trainer: as in `Phase`.
     """
 
@@ -214,13 +242,19 @@ class Profile:
 def place_text(script: Frame | None, inner: Frame) -> str:
     """Return the script's line, then the file and function of the innermost frame."""
     if script is None:
-        return f"{_file(inner)}:{inner.line}{function_text(inner)}"
-    text = f"{_file(script)}:{script.line}{function_text(script)}"
+        return f"{file_name(inner)}:{inner.line}{function_text(inner)}"
+    text = f"{file_name(script)}:{script.line}{function_text(script)}"
     is_same_line = (script.file, script.line) == (inner.file, inner.line)
-    return text if is_same_line else f"{text} → {_file(inner)}{function_text(inner)}"
+    return text if is_same_line else f"{text} → {file_name(inner)}{function_text(inner)}"
 
 
-def _file(frame: Frame) -> str:
+def package_of(file: str) -> str | None:
+    """Return the package or the standard module of a file; None for the script's own."""
+    package = _PACKAGE.search(file)
+    return next(filter(None, package.groups()), None) if package else None
+
+
+def file_name(frame: Frame) -> str:
     """Return a file's name; for a file of an installed package, with its folders."""
     parts = PurePath(frame.file).parts or (frame.file,)
     for folder in ("site-packages", "dist-packages"):

@@ -21,8 +21,8 @@ class SweptWorkload:
     """A workload of a sweep.
 
     Attributes:
-        name: the workload's name, as in `dlmon list`.
-        metric: the metric that its runs are compared by, such as ms_per_sample.
+        name: as in `dlmon list`.
+        metric: what its runs are compared by, such as ms_per_sample.
     """
 
     name: str
@@ -34,12 +34,49 @@ class Variation:
     """An option that is varied.
 
     Attributes:
-        key: the option's name.
-        values: its values, at least one.
+        key: its name.
+        values: at least one.
     """
 
     key: str
     values: tuple[Value, ...]
+
+
+@record(frozen=True)
+class SweptScript:
+    """The command that the runs of a sweep have in common, if they run a person's script.
+
+    Attributes:
+        command: its words; {name} stands for the value of a varied name.
+        directory: its working directory.
+        commit_folder: folder of the repository of the commits.
+        commits: the compared commits, by the names that were typed.
+        links: folders and files that git ignores and each commit's copy needs.
+    """
+
+    command: tuple[str, ...]
+    directory: str | None = None
+    commit_folder: str | None = None
+    commits: dict[str, str] = field(default_factory=dict)
+    links: tuple[str, ...] = ()
+
+
+@record(frozen=True)
+class PairRule:
+    """The rule by which an experiment of pairs ends.
+
+    Attributes:
+        to: half-width of the ratio's 95 % interval that is asked for, 0.02 for 2 %.
+        for_s: time that it may take.
+        window_s: steady training after which a run is ended; null for whole runs.
+        in_turns: whether both runs of a pair are alive at once, and one is suspended while the
+            other runs.
+    """
+
+    to: float
+    for_s: float
+    window_s: float | None = None
+    in_turns: bool = False
 
 
 @record(frozen=True)
@@ -50,18 +87,21 @@ class SweepHeader:
     slowest.
 
     Attributes:
-        schema: the version of this format, 1.
-        id: the sweep's id, which is also the name of its folder.
-        host: the host's name.
-        boot_id: the kernel's id of this boot.
-        workloads: the workloads, in the order of their runs.
-        options: the options that all runs share.
-        vary: the varied options.
-        repeat: the number of runs of each combination.
-        seed: the seed of the order.
-        order: all runs in order, each as the number of its combination and of its repeat, from 0.
-        slurm: the Slurm options of each run, if the runs are tasks of a job array.
-        at_once: the most tasks that may run at the same time; null for all.
+        schema: version of this format, 1.
+        id: the sweep's id, its folder's name.
+        host: host's name.
+        boot_id: kernel's id of this boot.
+        workloads: workloads in the order of their runs.
+        options: options that all runs share.
+        vary: varied options.
+        repeat: runs of each combination.
+        seed: seed of the order.
+        order: all runs, each as the numbers of its combination and its repeat.
+        slurm: Slurm options of each task, for a job array.
+        at_once: the most tasks at once; null for all.
+        script: the command, of a person's script.
+        pairs: the rule that ends pairs.
+        search_window_s: for a batch size: the steady training after which each run is ended.
     """
 
     TYPE: ClassVar[str] = "sweep"
@@ -78,6 +118,9 @@ class SweepHeader:
     order: tuple[tuple[int, ...], ...]
     slurm: str | None = None
     at_once: int | None = None
+    script: SweptScript | None = None
+    pairs: PairRule | None = None
+    search_window_s: float | None = None
 
 
 @record(frozen=True)
@@ -85,8 +128,8 @@ class Slot:
     """One run of a sweep.
 
     Attributes:
-        combination: the number of the combination, from 0.
-        repeat: the number of the repeat, from 0.
+        combination: its number, from 0.
+        repeat: its number, from 0.
     """
 
     combination: int
@@ -98,12 +141,13 @@ class Outcome:
     """The outcome of one run.
 
     Attributes:
-        status: completed, failed, out of memory, impossible, or not run; a run that was stopped or
-            interrupted is not run.
+        status: completed, failed, out of memory, impossible, or not run (also if stopped or
+            interrupted).
         reason: why it did not complete.
-        session: the id of its session, if there is one.
-        result: the result of the session, if there is one.
-        took_s: the time from its launch to its end.
+        session: its id.
+        result: the session's result.
+        took_s: from launch to end; of two runs in turns half of both.
+        rate: samples or steps per second of its turns; null if it had the machine alone.
     """
 
     status: RunStatus
@@ -111,6 +155,7 @@ class Outcome:
     session: str | None = None
     result: Result | None = None
     took_s: float | None = None
+    rate: float | None = None
 
 
 @record(frozen=True)
@@ -118,7 +163,7 @@ class Began:
     """The start of a run.
 
     Attributes:
-        session: the id of its session.
+        session: its id.
     """
 
     TYPE: ClassVar[str] = "began"
@@ -134,6 +179,19 @@ class Ended:
     TYPE: ClassVar[str] = "ended"
     slot: Slot = field(metadata=WITHIN)
     outcome: Outcome = field(metadata=WITHIN)
+    wall: float
+
+
+@record(frozen=True)
+class Widened:
+    """A further value of the only varied option, which a search tries next.
+
+    Attributes:
+        value: value.
+    """
+
+    TYPE: ClassVar[str] = "widened"
+    value: Value
     wall: float
 
 
@@ -158,5 +216,5 @@ class Closed:
     wall: float
 
 
-Event = Began | Ended | Resumed | Closed
+Event = Began | Ended | Widened | Resumed | Closed
 """The records of a sweep's log after its header."""

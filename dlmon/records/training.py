@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dlmon.records.record import record
 from dlmon.records.words import WITHOUT_EPOCHS
@@ -21,8 +21,8 @@ class Phase:
 
     Attributes:
         name: one of `PHASES`.
-        epoch: the number of the epoch that begins with "opening", from 0.
-        trainer: the number of the script's process that reports it; absent for number 0.
+        epoch: epoch that begins with "opening", from 0.
+        trainer: number of the process that trains; absent for 0.
     """
 
     TYPE: ClassVar[str] = "phase"
@@ -41,14 +41,14 @@ class NamedPause:
     only longer ones are.
 
     Attributes:
-        t: the start of the pause.
+        t: its start.
         end: its end.
-        name: the kind of pause: checkpoint, compile or garbage.
-        written_bytes: the size of a checkpoint's files.
-        folder: the folder of these files.
-        reason: the reason of a recompilation: the guard that failed.
-        graph_breaks: the number of graph breaks during compilation.
-        beside: true if another thread did it while training went on.
+        name: checkpoint, compile or garbage.
+        written_bytes: size of a checkpoint's files.
+        folder: their folder.
+        reason: the guard that failed, of a recompilation.
+        graph_breaks: graph breaks during compilation.
+        beside: true if training went on meanwhile.
         trainer: as in `Phase`.
     """
 
@@ -83,18 +83,18 @@ class Trainer:
     """A process of a script that trains; written when it begins to train, and when it ends.
 
     Attributes:
-        number: its number among the processes that train at the same time, from 0; numbers of ended
-            processes are reused.
-        pid: the process id.
-        framework: the framework that it trains with: keras, tf_keras, torch, xgboost, lightgbm; or
-            dlmon, if the script itself reports its batches.
-        framework_version: the framework's version.
-        python: the version of its interpreter.
-        backend: Keras's backend: tensorflow, jax or torch.
-        rank: its rank in a data-parallel run.
-        world_size: the number of ranks.
+        number: its number among those that train at the same time, from 0; used again after its
+            end.
+        pid: process id.
+        framework: keras, tf_keras, torch, xgboost, lightgbm; or dlmon, if the script reports its
+            batches.
+        framework_version: its version.
+        python: its interpreter's version.
+        backend: Keras's: tensorflow, jax or torch.
+        rank: its rank.
+        world_size: number of ranks.
         ended: true once it has ended.
-        host: its host, if that is another one.
+        host: its host, if another one.
     """
 
     TYPE: ClassVar[str] = "trainer"
@@ -118,60 +118,54 @@ class Model:
     Written again when `--seconds` needs more or fewer epochs; the last record counts.
 
     Attributes:
-        parameters: the number of weights and biases of the network, trained or not.
-        flops_per_sample: floating-point operations for one sample in this mode, counted by layer.
+        parameters: weights and biases, trained or not.
+        flops_per_sample: floating-point operations in this mode, counted by layer.
         batch_size: samples in a batch; null if a script's batches have no size.
-        samples_per_epoch: samples in a whole epoch; 0 for a workload without epochs; null if
-            unknown for a script.
-        steps_per_epoch: batches in a whole epoch, or in a pass over the samples; null as above.
-        epochs: the number of requested epochs, with those of a script's earlier loops; null as
-            above.
-        validation_steps: batches of each validation.
-        validation_samples: samples of each validation.
-        evaluation_steps: batches of the evaluation after training.
+        samples_per_epoch: samples in a whole epoch; 0 without epochs; null if unknown.
+        steps_per_epoch: batches in it, or in a pass over the samples; null as above.
+        epochs: requested ones, with those of a script's earlier loops; null as above.
+        validation_steps: batches of a validation.
+        validation_samples: its samples.
+        evaluation_steps: batches of the final evaluation.
         steps_cap: `--steps`, the most batches of an epoch.
-        data: the kind of data: real or synthetic.
-        device: the device: cpu, gpu:N by NVML's number, or several GPUs as gpu:N+M.
-        devices: the number of devices that share each batch; absent if it is one.
-        device_name: the product's name of the device, or of the first.
-        device_uuid: its uuid, if a script's framework reports it.
-        backend: Keras's backend: tensorflow, jax or torch.
-        backend_version: the backend's version.
-        keras_version: the version of Keras.
-        mode: the mode: train, gradients or inference; in the last two, an epoch is one pass over
-            the samples.
+        data: real or synthetic.
+        device: cpu, gpu:N by its number, or gpu:N+M.
+        devices: devices that share each batch, if several.
+        device_name: product's name, of the first.
+        device_uuid: its uuid, by a script's framework; "amd:N" or "intel:N" for GPUs that it knows
+            by number.
+        backend: Keras's: tensorflow, jax or torch.
+        backend_version: its version.
+        keras_version: Keras's version.
+        mode: train, gradients or inference; in the last two, an epoch is one pass over the samples.
         precision: Keras's dtype policy.
         jit: whether the whole step is compiled.
-        extra_epochs: the number of epochs after the requested ones that `--seconds` needs.
-        network: the name of a script's model.
-        loop: the number of the script's loop that begins, from 0; absent for a workload.
-        first_epoch: the number of that loop's first epoch.
-        workers: the number of the loader's worker processes.
-        inferred: how the number of samples in a batch was inferred, which may be wrong; absent if
-            the framework reports it.
-        has_epochs: false for a script's loop without a data set; absent otherwise.
-        steps: batches of a script's whole loop, if its number of epochs is not set.
-        length_from: the source of `epochs` or `steps` if the framework does not report them, such
-            as the script's command line; they may be wrong.
+        extra_epochs: further epochs that `--seconds` needs.
+        network: name of a script's model.
+        loop: number of the script's loop that begins, from 0.
+        first_epoch: its first epoch.
+        workers: loader's worker processes.
+        inferred: how the batch size was inferred, which may be wrong.
+        has_epochs: false for a script's loop without a data set.
+        steps: batches of a script's whole loop, without epochs.
+        length_from: source of `epochs` or `steps` that the framework does not report; they may be
+            wrong.
         trainer: as in `Phase`.
-        optimizer: the class of PyTorch's optimizer.
-        fused: whether the optimizer is fused into one kernel; absent if its class has no such
-            option.
-        pin_memory: whether PyTorch's loader puts batches into pinned memory.
+        optimizer: PyTorch's class.
+        fused: whether it is fused into one kernel.
+        pin_memory: whether PyTorch's loader pins memory.
         tokens_inferred: how tokens were inferred; they may be something else.
-        sequence: tokens of each sample, if all have the same number; for a loop that makes its own
-            batches, the length of a sequence that was seen.
-        flops_per_token: operations for a token in training, forward and backward, without
-            attention.
-        attention_flops: operations of attention for each pair of tokens, by the window of the
-            layers: a number of tokens, or `all`.
-        recomputed_flops_per_token: further operations that are recomputed in the backward pass;
-            attention then takes a third more.
-        flops_from: the source of a script's operations: weights and attention, weights, or counted
-            in a step.
-        compute_precision: the precision of a script's matrix products: float32, tf32, bfloat16, ...
-        peak_flop_s: the peak operations per second of one device in that precision.
-        peak_from: the source of the peak: measured, or the device's maker.
+        sequence: tokens of each sample, if all have the same number, else a length that was seen.
+        flops_per_token: operations for a token, forward and backward, without attention.
+        attention_flops: attention's for each pair of tokens, by the window of the layers: a number
+            of tokens, or `all`.
+        recomputed_flops_per_token: further operations, recomputed in the backward pass; attention
+            then takes a third more.
+        flops_from: weights and attention, weights, or counted in a step.
+        compute_precision: of a script's matrix products: float32, tf32, bfloat16, ...
+        peak_flop_s: peak of one device in that precision.
+        peak_from: measured, or the device's maker.
+        threads: PyTorch's threads for an operation on the CPU.
     """
 
     TYPE: ClassVar[str] = "model"
@@ -218,6 +212,7 @@ class Model:
     compute_precision: str | None = None
     peak_flop_s: float | None = None
     peak_from: str | None = None
+    threads: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -256,23 +251,19 @@ class Batches:
     """Consecutive batches of one epoch.
 
     Attributes:
-        epoch: the number of the epoch, from 0.
-        first: the index of the first batch in the epoch, from 0.
-        samples: the samples of each batch: one number if all batches have the same, else a list;
-            null if unknown.
-        t: the end of the first batch.
-        dt_us: the duration of each batch: the time since the end of the previous batch, or since
-            the start of the epoch.
-        opening_us: with the first batch of an epoch, the time before that batch, if it was
-            measured; the batch's duration does not include it.
+        epoch: its number, from 0.
+        first: index of the first batch in the epoch, from 0.
+        samples: of each batch: one number if all have the same, else a list.
+        t: end of the first batch.
+        dt_us: duration of each batch: since the end of the one before, or the start of the epoch.
+        opening_us: time before an epoch's first batch, not in `dt_us`.
         per_execution: Keras's steps_per_execution if above 1: that many batches end together and
             share their time equally.
-        wait_us: the time that all batches waited for data, if it was measured.
-        updates: the number of batches that ended with an optimizer step, if not all did.
+        wait_us: time that all batches waited for data.
+        updates: batches that ended with an optimizer step, if not all did.
         trainer: as in `Phase`.
         profiled: true if a profiler watched them; no figure includes them.
-        tokens: the tokens of each batch, with padding, in the form of `samples`; absent if there
-            are none, or if that of a batch is unknown.
+        tokens: of each batch, with padding, in the form of `samples`; absent if one is unknown.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -324,22 +315,22 @@ class BatchSummary:
     """A summary of batches, without their single times: there are too many, or the log is too slow.
 
     Attributes:
-        epoch: the number of the epoch, from 0.
-        first: the index of the first batch in the epoch, from 0.
-        count: the number of batches.
-        samples: the samples of all batches; null if unknown.
-        t: the end of the first batch.
-        t_last: the end of the last batch.
-        time_us: the time of all batches.
-        step_us: the quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
-        stalls: the number of batches that took over ten times the usual step.
+        epoch: as in `Batches`.
+        first: as in `Batches`.
+        count: its batches.
+        samples: of all batches.
+        t: end of the first batch.
+        t_last: end of the last batch.
+        time_us: of all batches.
+        step_us: quantiles 0, 5, 25, 50, 75, 95 and 100 % of their durations.
+        stalls: batches that took over ten times the usual step.
         opening_us: as in `Batches`.
-        first_us: the duration of the epoch's first batch, or of the execution with that batch.
-        first_steps: the number of batches in that execution.
+        first_us: duration of the epoch's first batch or execution.
+        first_steps: batches in that execution.
         wait_us: as in `Batches`.
         updates: as in `Batches`.
         trainer: as in `Phase`.
-        tokens: the tokens of all batches; absent as in `Batches`.
+        tokens: of all batches.
     """
 
     TYPE: ClassVar[str] = "batches"
@@ -374,9 +365,9 @@ class Metrics:
     """The metrics at the end of a batch; at most once a second.
 
     Attributes:
-        t: the time at which they were read.
-        values: metrics such as loss and accuracy, by name: with Keras the means since the start of
-            the epoch, with PyTorch the mean loss of the steps since the last record.
+        t: time of reading.
+        values: loss, accuracy and others: with Keras means since the start of the epoch, with
+            PyTorch the mean loss since the last record.
         trainer: as in `Phase`.
     """
 
@@ -395,16 +386,16 @@ class StepParts:
     events, else by the clock. A part that was not seen is absent.
 
     Attributes:
-        t: the end of the last step.
-        steps: the number of batches in the steps.
-        step_us: the time of all steps, which includes the parts below and the rest.
-        wait_us: the time from the request for a batch until the loader returned it; absent without
-            a loader.
-        copy_us: on a GPU, the time from then until the network began to compute.
-        forward_us: the time until `backward` began, with the loss.
-        backward_us: the time in `backward`.
-        optimizer_us: the time in optimizer steps, without forward and backward passes that they
-            call.
+        t: end of the last step.
+        steps: its batches.
+        step_us: of all steps: the parts below and the rest.
+        wait_us: from the request for a batch until the loader returned it.
+        copy_us: on a GPU, from then until the network began to compute.
+        forward_us: until `backward` began, with the loss.
+        backward_us: in `backward`, without collective operations.
+        optimizer_us: in optimizer steps, without passes that they call.
+        collective_us: collective operations, such as an all-reduce, with waits for other ranks;
+            absent if none was seen.
         trainer: as in `Phase`.
     """
 
@@ -417,6 +408,7 @@ class StepParts:
     forward_us: int | None = None
     backward_us: int | None = None
     optimizer_us: int | None = None
+    collective_us: int | None = None
     trainer: int | None = None
     why: dict[str, str] = field(default_factory=dict)
 
@@ -424,6 +416,12 @@ class StepParts:
     def rest_us(self) -> int:
         """The time outside of all parts."""
         return self.step_us - sum(getattr(self, name) or 0 for name in STEP_PARTS)
+
+    @property
+    def parts_with_waits(self) -> tuple[str, ...]:
+        """The parts in which a rank may wait for others: if seen, collective operations alone."""
+        is_unseen = self.collective_us is None
+        return ("backward_us", "optimizer_us") if is_unseen else ("collective_us",)
 
     @property
     def is_mostly_rest(self) -> bool:
@@ -437,16 +435,11 @@ class StepParts:
         part_us: int | None = getattr(self, name)
         return None if part_us is None or not self.step_us else part_us / self.step_us
 
-    def plus(self, later: StepParts) -> StepParts:
-        """Return the sums of this record and a later one."""
-        sums: dict[str, Any] = {}
-        for name in ("steps", "step_us", *STEP_PARTS):
-            values = [v for v in (getattr(self, name), getattr(later, name)) if v is not None]
-            sums[name] = sum(values) if values else None
-        return replace(later, **sums)
 
-
-STEP_PARTS = ("wait_us", "copy_us", "forward_us", "backward_us", "optimizer_us")
+STEP_PARTS = (
+    *("wait_us", "copy_us", "forward_us", "backward_us"),
+    *("optimizer_us", "collective_us"),
+)
 """The parts of a step, in order."""
 
 
@@ -455,10 +448,10 @@ class TokenShares:
     """The shares of padding and labels in the tokens of a training batch; about one batch a second.
 
     Attributes:
-        t: the time at which the batch came.
-        tokens: the number of its tokens, with padding.
-        not_padding: the number of tokens in its attention mask; null if unknown.
-        trained_on: the number of its labels that are not -100; null as above.
+        t: arrival of the batch.
+        tokens: its tokens, with padding.
+        not_padding: tokens in its attention mask.
+        trained_on: labels that are not -100.
         trainer: as in `Phase`.
     """
 
@@ -477,13 +470,13 @@ class Validation:
 
     Attributes:
         begin: its start.
-        first_end: the end of its first batch.
-        last_end: the end of its last batch.
+        first_end: end of its first batch.
+        last_end: end of its last batch.
         end: its end.
-        steps: the number of batches.
-        first_steps: the number of batches that ended together at `first_end`, if above one.
-        passes: the number of batches of each pass, if there are several.
-        between_us: the time between several passes, in which the script did something else.
+        steps: its batches.
+        first_steps: batches that ended together at `first_end`, if several.
+        passes: batches of each pass, if several.
+        between_us: time between passes, in which the script did something else.
     """
 
     begin: int
@@ -523,17 +516,17 @@ class Epoch:
     Attributes:
         epoch: its number, from 0.
         begin: its start.
-        train_end: the end of its last training batch, before validation.
+        train_end: end of its last training batch, before validation.
         end: its end.
-        whole: false if it was cut short, or limited by `--steps`.
-        samples: the number of samples that it trained on; null if unknown.
-        metrics: the framework's metrics, such as loss and accuracy, by name; with PyTorch also the
-            mean loss of all its steps.
-        steps: the number of training batches.
-        validation: its validation, if it had one.
-        updates: the number of optimizer steps, if not one per batch.
+        whole: false if cut short, or limited by `--steps`.
+        samples: samples that it trained on.
+        metrics: loss, accuracy and others; with PyTorch also the mean loss of all steps.
+        steps: training batches.
+        validation: its validation, if any.
+        updates: optimizer steps, if not one per batch.
         trainer: as in `Phase`.
-        tokens: the number of tokens that it trained on, with padding; absent as in `Batches`.
+        tokens: tokens that it trained on, with padding.
+        profiled: true if a profiler watched some steps; no figure of speed includes it.
     """
 
     TYPE: ClassVar[str] = "epoch"
@@ -549,7 +542,13 @@ class Epoch:
     updates: int | None = None
     trainer: int | None = None
     tokens: int | None = None
+    profiled: bool | None = None
     why: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_timed(self) -> bool:
+        """True if its time counts: it is whole, and no profiler slowed it."""
+        return self.whole and not self.profiled and self.end > self.begin
 
 
 @record(frozen=True)
@@ -559,11 +558,11 @@ class Evaluation:
     Attributes:
         begin: its start.
         end: its end.
-        steps: the number of batches.
-        samples: the number of samples.
-        whole: false if it was cut short.
-        metrics: Keras's metrics, such as loss and accuracy, by name.
-        first_end: the end of its first batch.
+        steps: its batches.
+        samples: its samples.
+        whole: false if cut short.
+        metrics: loss, accuracy and others.
+        first_end: end of its first batch.
         trainer: as in `Phase`.
     """
 

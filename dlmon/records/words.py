@@ -13,6 +13,8 @@ ONE_DEVICE_WITH_TORCH = (
     "dlmon exec -- torchrun --nproc-per-node N train.py"
 )
 """Why a workload can't use several devices with PyTorch."""
+VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+"""The names of the vendors of GPUs."""
 FRAMEWORKS = {
     "accelerate": "Accelerate",
     "lightning": "Lightning",
@@ -28,6 +30,7 @@ FRAMEWORKS = {
 }
 """The names of the frameworks that a script may train with."""
 
+SAMPLES_PER_S, STEPS_PER_S, TOKENS_PER_S = "samples/s", "steps/s", "tokens/s"
 GRADIENTS_PHASE = "computing gradients"
 SCRIPT_PHASE = "outside training"
 """The phase of a script before, between and after its loops."""
@@ -78,6 +81,18 @@ class Status(OpenWord):
     FAILED = "failed"
     STOPPED = "stopped"
     INTERRUPTED = "interrupted"
+    UNKNOWN = "unknown"
+
+
+class StandardInput(OpenWord):
+    """The kind of a script's standard input."""
+
+    TERMINAL = "terminal"
+    """A person can answer there."""
+    NONE = "none"
+    """It is empty: the live screen has the keyboard, or nobody watches."""
+    OTHER = "other"
+    """A pipe or a file."""
     UNKNOWN = "unknown"
 
 
@@ -204,6 +219,8 @@ class Doubt(OpenWord):
     ON_BATTERY = "on_battery"
     STEAL = "steal"
     INFERRED_SAMPLES = "inferred_samples"
+    NAN_LOSS = "nan_loss"
+    """The newest training loss is NaN or infinite."""
     UNKNOWN = "unknown"
 
 

@@ -47,8 +47,8 @@ from dlmon.protocol.job import Job, Refused
 from dlmon.protocol.stop import BY_OTHER_SCREEN
 from dlmon.records import (
     Notice,
+    RateNow,
     Record,
-    SessionHeader,
     Status,
     SweepHeader,
     encode,
@@ -56,6 +56,7 @@ from dlmon.records import (
 )
 from dlmon.remote.ssh import HostRefusal
 from dlmon.session.follower import SessionFollower
+from dlmon.session.running_sessions import RunningSessions, running_logs
 from dlmon.session.source import SLICE_S
 from dlmon.slurm.commands import SlurmError
 from dlmon.slurm.ending import job_of
@@ -166,7 +167,7 @@ async def _watch(interval_s: float = 1.0, pcie: bool = False) -> Answers:
 
 async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answers:
     """Yield the running sessions and their throughput, whenever they change."""
-    followers, over = dict[Path, SessionFollower](), set[Path]()
+    sessions, over = RunningSessions(), set[Path]()
     job_logs, looked_at = list[Path](), -JOB_LOOK_S
     sent: list[Answer] | None = None
     try:
@@ -176,41 +177,14 @@ async def _running(log_dir: str | None = None, interval_s: float = 1.0) -> Answe
                 looked_at = time.monotonic()
                 job_logs = await asyncio.to_thread(logs_of_job, os.environ)
             ids = {id_of(path) for path in running}
-            running += [path for path in job_logs if id_of(path) not in ids]
-            for path in followers.keys() - set(running):
-                followers.pop(path).close()
-            for path in running:
-                if path not in followers:
-                    with contextlib.suppress(LogError):
-                        followers[path] = SessionFollower(path, by_index=True)
-            ordered = [followers[path] for path in running if path in followers]
-            for follower in ordered:
-                follower.poll(SLICE_S)
-            sessions = [_progress_of(follower) for follower in ordered]
-            if sessions != sent:
-                sent = sessions
-                yield {"sessions": sessions}
-            is_all_read = all(follower.read_share is None for follower in ordered)
-            await asyncio.sleep(interval_s if is_all_read else SLICE_S)
+            sessions.follow([*running, *(path for path in job_logs if id_of(path) not in ids)])
+            progress = [_progress_of(follower) for follower in sessions.followers]
+            if progress != sent:
+                sent = progress
+                yield {"sessions": progress}
+            await asyncio.sleep(interval_s if sessions.are_read else SLICE_S)
     finally:
-        for follower in followers.values():
-            follower.close()
-
-
-def running_logs(directory: Path, over: set[Path]) -> list[Path]:
-    """Return the logs of running sessions; skip those in `over`, and add finished ones to it."""
-    running = []
-    for path in log_paths(SessionHeader, directory):
-        # A log that has just begun may be unreadable until the next time.
-        with contextlib.suppress(LogError, OSError):
-            if path in over:
-                continue
-            status = read_entry(path).status
-            if status == Status.RUNNING:
-                running.append(path)
-            elif status != Status.QUEUED:
-                over.add(path)
-    return running
+        sessions.close()
 
 
 def _progress_of(follower: SessionFollower) -> Answer:
@@ -229,21 +203,23 @@ def _progress_of(follower: SessionFollower) -> Answer:
         progress = None
     return {
         **identity,
-        "phase": snapshot.phase,
+        "phase": "suspended" if snapshot.is_suspended else snapshot.phase,
         "epoch": None if progress is None else progress.epoch + 1,
         "epochs": None if progress is None else progress.epochs,
         "mode": None if model is None else model.mode,
-        "samples_per_second": _rounded(snapshot.samples_per_second_now),
-        "counts_steps": snapshot.counts_steps,
-        "tokens_per_second": _rounded(snapshot.tokens_per_second_now),
+        "rates": _rounded(snapshot.samples_per_second_now, snapshot.tokens_per_second_now),
         "gpus": list(snapshot.gpus),
         "overdue_s": None if snapshot.overdue_s is None else round(snapshot.overdue_s),
     }
 
 
-def _rounded(value: float | None) -> float | None:
-    """Return a value to three digits, so that noise sends no new answer."""
-    return None if value is None else float(f"{value:.3g}")
+def _rounded(*rates: RateNow | None) -> list[Any]:
+    """Return the known rates to three digits, so that noise sends no new answer."""
+    return [
+        to_json(replace(rate, per_second=float(f"{rate.per_second:.3g}")))
+        for rate in rates
+        if rate is not None
+    ]
 
 
 async def _sessions(
@@ -413,7 +389,7 @@ async def _launch(job: dict[str, Any], slurm: str | None = None) -> Answers:
         raise
     if isinstance(answer, Refused):
         raise HostRefusal(answer.reason, answer.exit_code, answer.permanent)
-    supervisor.send("detach")
+    supervisor.detach()
     supervisor.release()
     yield asdict(answer)
 

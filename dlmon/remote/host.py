@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import field, fields
+from dataclasses import field
 
 from dlmon.records import (
     Facts,
     Gpu,
-    GpuFacts,
     Machine,
     MachineFacts,
     Notice,
+    RateNow,
     RecordError,
     read_object,
     read_record,
@@ -22,18 +22,21 @@ from dlmon.records.machine import MAX_ON_GPUS
 from dlmon.records.record import record
 from dlmon.records.words import Word
 from dlmon.remote.connection import Answer, Connection, StandingRequest
-from dlmon.session.machine_history import MachineHistory
+from dlmon.session.machine_history import MachineHistory, facts_of_gpu, gpus_of
 from dlmon.session.source import MachineSource
 
 MISSED_SAMPLES = 2
 OLD_S = 30.0
 CLOCK_DIFFERS_S = 2.0
 FREE_BELOW_PCT = 5.0
+# Programs without a GPU use the system's memory too.
+FREE_BELOW_PCT_OF_SYSTEM = 50.0
+# Any program that computes holds more than this.
+FREE_BELOW_MIB_UNSEEN = 64
+IDLE_FOR_NS = 10_000_000_000
 LOAD_OVER_S = 60
 # The host isn't trusted, and no screen has room for more.
 MOST_SESSIONS = 64
-
-_GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
 
 
 class HostState(Word):
@@ -93,11 +96,9 @@ class RunningSession:
         phase: its phase.
         epoch: its current epoch, from 1; None if it has no epochs.
         epochs: the number of epochs that it will have.
-        samples_per_second: its throughput now.
+        rates: its throughput now, in samples or steps first, then in tokens.
         gpus: the NVML indices of the GPUs that train.
         mode: its mode, such as training or inference.
-        counts_steps: its throughput is in steps, as the size of its batches is unknown.
-        tokens_per_second: its throughput in tokens now; None without tokens.
         overdue_s: the time since its last step, if the next one is overdue.
     """
 
@@ -107,11 +108,9 @@ class RunningSession:
     phase: str | None = None
     epoch: int | None = None
     epochs: int | None = None
-    samples_per_second: float | None = None
+    rates: tuple[RateNow, ...] = ()
     gpus: tuple[int, ...] = ()
     mode: str | None = None
-    counts_steps: bool = False
-    tokens_per_second: float | None = None
     overdue_s: float | None = None
 
 
@@ -172,28 +171,30 @@ class HostSnapshot:
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs; if they are no longer reported, those in `facts`, without readings."""
-        machine = self.machine
-        if machine is not None and machine.gpus is not None:
-            return machine.gpus
-        lost = machine.why.get("gpus") if machine is not None else None
-        why = dict.fromkeys(_GPU_READINGS, lost) if lost else {}
-        return tuple(Gpu(facts.index, why=why) for facts in self.facts.gpus or ())
-
-    @property
-    def no_gpus(self) -> str | None:
-        """Why there is no GPU: a reason, or "" if none was found; None if there are GPUs."""
-        if self.gpus:
-            return None
-        machine = self.machine
-        return self.facts.why.get("gpus") or (machine.why.get("gpus") if machine else None) or ""
+        return gpus_of(self.machine, self.facts)
 
     @property
     def free_gpus(self) -> frozenset[int] | None:
-        """The indices of the GPUs that nobody uses; None unless the newest sample is fresh."""
-        if not self.is_current or self.machine is None:
+        """The indices of the GPUs that nobody uses.
+
+        None unless the newest sample is fresh and the processes are known.
+        """
+        if not self.is_current or self.machine is None or self.machine.processes is None:
             return None
-        return frozenset(gpu.index for gpu in self.gpus if is_free(gpu, self.machine, self.facts))
+        return frozenset(
+            gpu.index
+            for gpu in self.gpus
+            if is_free(gpu, self.machine, self.facts) and self._is_idle(gpu.index)
+        )
+
+    def _is_idle(self, index: int) -> bool:
+        """Return whether a GPU has been idle for `IDLE_FOR_NS`, as far as it was watched."""
+        series = self.history.gpu_utilization_pct.get(index)
+        if series is None or self.machine is None:
+            return True
+        t = self.machine.t
+        _, most_pct = series.extremes(t - IDLE_FOR_NS, t) or (0.0, 0.0)
+        return most_pct < FREE_BELOW_PCT
 
     @property
     def load_pct(self) -> float | None:
@@ -209,30 +210,39 @@ class HostSnapshot:
         means = [mean for mean in columns if mean is not None]
         return sum(means) / len(means) if means else None
 
-    def facts_of(self, gpu: Gpu) -> GpuFacts | None:
-        return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
-
 
 def is_free(gpu: Gpu, machine: Machine, facts: MachineFacts) -> bool:
-    """Return whether nobody uses a GPU: no process, and load and memory below `FREE_BELOW_PCT`.
+    """Return whether nobody uses a GPU: no process, and little load and memory in use.
 
-    A GPU with an unknown reading is not free. A desktop counts as a process.
+    A GPU with an unknown reading is not free. A desktop counts as a process. Where the processes of
+    others can't be seen, less memory in use makes it busy.
     """
-    memory_mib = next((f.memory_mib for f in facts.gpus or () if f.index == gpu.index), None)
-    if gpu.utilization_pct is None or gpu.memory_used_mib is None or not memory_mib or gpu.mig:
+    known = facts_of_gpu(facts, gpu.index)
+    if gpu.utilization_pct is None or gpu.memory_used_mib is None or not known.memory_mib:
         return False
-    memory_pct = 100 * gpu.memory_used_mib / memory_mib
-    if max(gpu.utilization_pct, memory_pct) >= FREE_BELOW_PCT:
+    if gpu.mig or gpu.utilization_pct >= FREE_BELOW_PCT:
+        return False
+    free_below_mib = known.memory_mib * FREE_BELOW_PCT / 100
+    if known.memory_kind == "system":
+        free_below_mib = known.memory_mib * FREE_BELOW_PCT_OF_SYSTEM / 100
+    elif why_users_unseen(machine, facts):
+        free_below_mib = min(free_below_mib, FREE_BELOW_MIB_UNSEEN)
+    if gpu.memory_used_mib >= free_below_mib:
         return False
     rows = machine.processes
     if rows is None or "processes" in machine.why:
         return False
     on_gpus = [row for row in rows if row.gpus]
     # A full table leaves out the processes with the least memory.
-    if any(gpu.index in row.gpus for row in on_gpus) or len(on_gpus) >= MAX_ON_GPUS:
-        return False
-    # If the driver lists no process at all, it may be unable to.
-    return bool(on_gpus) or not any("gpus" in row.why for row in rows)
+    return not any(gpu.index in row.gpus for row in on_gpus) and len(on_gpus) < MAX_ON_GPUS
+
+
+def why_users_unseen(machine: Machine | None, facts: MachineFacts) -> str:
+    """Say why GPUs may have users who can't be seen; empty if all processes are seen."""
+    if facts.sees_every_process is False:
+        return facts.why.get("sees_every_process", "")
+    rows = (machine.processes if machine is not None else None) or ()
+    return next((row.why["gpus"] for row in rows if "gpus" in row.why), "")
 
 
 class WatchedHost(MachineSource):

@@ -20,12 +20,7 @@ _LATEST_WALL = 1e11
 
 
 class RecordedHost:
-    """A host's recording.
-
-    Args:
-        name: the name to show.
-        source: the recording.
-    """
+    """A host's recording."""
 
     def __init__(self, name: str, source: ReplaySource) -> None:
         self.name = name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlmon.records import RateNow
 from dlmon.remote.host import HostSnapshot, HostState, RunningSession, age_of
 from dlmon.session.machine_history import NodeMachine
 from dlmon.session.snapshot import Snapshot
@@ -30,11 +31,11 @@ def _snapshot_of(
         RunningSession(
             session=str(rank.trainer.number),
             workload=rank.name,
-            samples_per_second=rank.samples_per_second,
+            rates=() if rank_rate is None else (RateNow(rank_rate, snapshot.throughput_unit),),
             gpus=rank.gpus,
-            counts_steps=snapshot.counts_steps,
         )
         for rank in snapshot.trainers
+        for rank_rate in (rank.samples_per_second,)
         if rank.trainer.host == host
     )
     header = source.session.header

@@ -353,7 +353,8 @@ class RemoteFollower(SessionFollower):
     def now(self) -> int:
         ahead = self.connection.clock_difference
         if self.running and self.read_share is None and self.connection.is_up and ahead is not None:
-            return max(self.session.last_t, self._clock() + ahead.monotonic_ns)
+            now = self.session.running_time.at(self._clock() + ahead.monotonic_ns)
+            return max(self.session.last_t, now)
         return self.session.last_t
 
     def stop(self) -> bool:

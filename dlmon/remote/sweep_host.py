@@ -26,12 +26,7 @@ Answer = TypeVar("Answer")
 
 
 class RemoteHost:
-    """A host for runs of a sweep, over ssh; a run goes on while the connection is lost.
-
-    Args:
-        name: the name of the host for ssh.
-        connection: the connection to it.
-    """
+    """A host for runs of a sweep, over ssh; a run goes on while the connection is lost."""
 
     def __init__(self, name: str, connection: Connection | None = None) -> None:
         self.name: str | None = name
@@ -146,7 +141,9 @@ class RemoteHost:
 
     async def finish_run(self) -> None:
         follower, self._follower = self._follower, None
-        self._session = None
+        self._session = self._tries_before = None
+        # A stop was for this run alone: the next one of a pair is stopped by another.
+        self._stopping, self._stop_sent_on = False, 0
         if follower is not None:
             follower.close()
 

@@ -19,9 +19,9 @@ from dlmon.system.this_host import host_name
 _STEP = "epoch 3, step 812"
 _EVENTS = (
     ("finished", "Finished after 2 h 13 min", ("30 epochs", "266 s per epoch")),
-    ("failed", "Out of memory after 13 min: CUDA out of memory", ("3 epochs", "266 s per epoch")),
+    ("failed", "OUT OF MEMORY after 13 min: CUDA out of memory", ("3 epochs", "266 s per epoch")),
     ("nan", "The loss is NaN: from epoch 3 on", (_STEP, "24,812 batches so far")),
-    ("stalled", "No batch for 61 s", (_STEP, "a step usually takes 120 ms")),
+    ("stalled", "STALLED: no batch for 61 s", (_STEP, "a step usually takes 120 ms")),
     ("slower", "Slower for 5 min, 52 % of before", ("410 samples/s now", "790 samples/s before")),
     ("gpu_idle", "GPU 0 has been idle for 10 min", ("2 % busy", "38.2 GiB in use")),
     ("gpu_lost", "GPU 0 gives no readings now: GPU is lost", ()),

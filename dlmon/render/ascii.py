@@ -33,16 +33,15 @@ _TABLE = {ord(glyph): plain for glyphs, plain in _GLYPHS.items() for glyph in gl
 _TABLE[ord("🔎")] = "> "
 _FOREIGN = re.compile("[^\x00-\x7f]+")
 
-# Masks of the dots of a braille cell (Unicode 15, U+2800): the upper half, the left column, and
-# the pattern of a faint area in charts.
-_UPPER, _LEFT, _FAINT = 0x1B, 0x47, 0x50
+# Masks of the dots of a braille cell (Unicode 15, U+2800): the upper half and the left column.
+_UPPER, _LEFT = 0x1B, 0x47
 
 
 def _like(dots: int) -> str:
     """Return the ASCII character that looks most like the dots of a braille cell."""
     upper, left = dots & _UPPER, dots & _LEFT
-    if dots in (0, _FAINT):
-        return "." if dots else " "
+    if not dots:
+        return " "
     if dots.bit_count() > 5:
         return "#"
     if max(left.bit_count(), (dots & ~_LEFT).bit_count()) > 2:

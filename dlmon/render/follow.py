@@ -17,19 +17,25 @@ from rich.text import Text
 from dlmon.comparison.references import missing_part
 from dlmon.exit_codes import DONE, FAILED, INTERRUPTED_BY_USER
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import epoch_text, epoch_word
+from dlmon.figures.lists.session_list import id_with_name, stop_delay_text
 from dlmon.figures.machine.readings import busy_texts, identity, machine_line
-from dlmon.figures.session.phases import doing_text, overdue_text, phase_text, reading_text
+from dlmon.figures.session.epoch_numbers import epoch_text, epoch_word
+from dlmon.figures.session.headline import headline_of
+from dlmon.figures.session.phases import (
+    SUSPENDED,
+    doing_text,
+    overdue_text,
+    phase_text,
+    reading_text,
+)
 from dlmon.figures.session.progress import job_end_text
-from dlmon.figures.session.session_list import id_with_name, stop_delay_text
-from dlmon.figures.session.stack_lines import stack_text
+from dlmon.figures.session.stack_lines import pause_cause
 from dlmon.figures.session.tokens import now_text
 from dlmon.launch.supervisor_process import SupervisorProcess
 from dlmon.log.folder import location_options
 from dlmon.log.label import read_label
 from dlmon.notification import DesktopAlerts
 from dlmon.protocol.stop import BY_CTRL_C, TERMINAL_CLOSED, VIEWER_TERMINATED
-from dlmon.quantities import rate_unit
 from dlmon.records import (
     Alert,
     Epoch,
@@ -46,9 +52,17 @@ from dlmon.records.changes import merge
 from dlmon.records.sanitize import shown_path
 from dlmon.render.console import line_console, print_error
 from dlmon.render.reading_progress import reading_progress
-from dlmon.render.summary import leaving_running_on_error, print_outcome, print_problem, result_json
+from dlmon.render.summary import (
+    IN_SHORT,
+    Ending,
+    leaving_running_on_error,
+    print_outcome,
+    print_problem,
+    result_json,
+)
 from dlmon.session.follower import SessionFollower
-from dlmon.session.gaps import MIN_GAP_NS
+from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind
+from dlmon.session.running_time import RunningTime
 from dlmon.session.session import alert_text
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S
@@ -64,14 +78,18 @@ LINE_EVERY_S = 10.0
 
 
 def follow(
-    path: Path, supervisor: SupervisorProcess | None, as_json: bool = False, desktop: bool = False
+    path: Path,
+    supervisor: SupervisorProcess | None,
+    as_json: bool = False,
+    desktop: bool = False,
+    ending: Ending = IN_SHORT,
 ) -> int:
     """Follow the session of a log to its end, and return the exit code; see `follow_to_end`."""
     follower = SessionFollower(path, supervisor=supervisor)
-    return asyncio.run(follow_to_end(follower, supervisor, as_json, desktop))
+    return asyncio.run(follow_to_end(follower, supervisor, as_json, desktop, ending))
 
 
-async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> int:
+async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool, ending: Ending) -> int:
     """Follow a session of another host to its end, and return the exit code.
 
     Ctrl-C, SIGTERM and SIGHUP end only this process: the session goes on.
@@ -99,7 +117,7 @@ async def follow_on_host(start: RemoteStart, as_json: bool, desktop: bool) -> in
                 if lines.shown:
                     say_left_in_queue(meant, where)
                 return code
-            code = await follow_to_end(follower, None, as_json, desktop, goes_on_there)
+            code = await follow_to_end(follower, None, as_json, desktop, ending, goes_on_there)
             if follower.running or follower.next_session is None:
                 break
             meant = follower.next_session
@@ -123,17 +141,19 @@ async def follow_to_end(
     supervisor: SupervisorProcess | None,
     as_json: bool,
     desktop: bool,
+    ending: Ending,
     goes_on: Callable[[SessionFollower], bool] = lambda follower: False,
 ) -> int:
     """Print the events of a session until it ends, and return the exit code.
 
     Ctrl-C ends with 130, SIGTERM and SIGHUP with 1. A session of ours, with a `supervisor`, is
-    stopped and its result printed; another goes on. As JSON, only the result is printed, and
-    nothing if the session `goes_on` as another one.
+    stopped and its result printed, but for SIGHUP if it outlives its terminal; another goes on. As
+    JSON, only the result is printed, and nothing if the session `goes_on` as another one.
     """
     try:
         with leaving_running_on_error(follower, supervisor):
-            lines = None if as_json else _Lines(follower)
+            outlives = supervisor is not None and not supervisor.job.ends_with_terminal
+            lines = None if as_json else _Lines(follower, outlives)
             alerts = DesktopAlerts(desktop, sys.stderr)
             code_of_signal = await _Following(follower, supervisor, lines, alerts).run()
     finally:
@@ -142,11 +162,11 @@ async def follow_to_end(
     if as_json and is_last:
         if follower.result is not None:
             print(result_json(follower))
-        print_problem(follower, follower.snapshot(), is_result_printed=True)
+        print_problem(follower, follower.snapshot())
     elif not as_json:
-        print_outcome(follower)
+        print_outcome(follower, ending)
     if code_of_signal is not None:
-        if follower.running and supervisor is not None:
+        if follower.running and supervisor is not None and not supervisor.is_detached:
             session, log = follower.session.header.id, shown_path(follower.path)
             print_error(f"{session} is still stopping; it is recorded in {log}")
         return code_of_signal
@@ -170,7 +190,7 @@ class _Following:
         """Follow to the end; return the exit code of the signal that ended it, if any."""
         on_signals(partial(self._end, BY_CTRL_C), [signal.SIGINT])
         on_signals(partial(self._end, VIEWER_TERMINATED), [signal.SIGTERM])
-        on_signals(partial(self._end, TERMINAL_CLOSED), [signal.SIGHUP])
+        on_signals(self._hang_up, [signal.SIGHUP])
         while True:
             records = self.follower.poll(SLICE_S)
             if self.lines is not None:
@@ -202,6 +222,14 @@ class _Following:
             when = stop_delay_text(self.follower.session.header)
             print_error(f"stopping{when}; Ctrl-C again to leave now")
 
+    def _hang_up(self, exit_code: int) -> None:
+        """Leave a session of ours running, unless it ends with its terminal."""
+        if self.supervisor is None or self.supervisor.job.ends_with_terminal:
+            self._end(TERMINAL_CLOSED, exit_code)
+            return
+        self.supervisor.hang_up()
+        self.exit_code, self.leave_at = exit_code, time.monotonic()
+
     def _report_problem(self) -> None:
         problem = self.follower.problem if self.follower.running else None
         lasting = self.follower.lasting_problem if problem else None
@@ -216,10 +244,11 @@ class _Lines:
     The additional epochs of `--seconds` may be many and short: one has a line every ten seconds.
     """
 
-    def __init__(self, follower: SessionFollower) -> None:
+    def __init__(self, follower: SessionFollower, outlives_terminal: bool) -> None:
         self._follower, self._header = follower, follower.session.header
         self._word = epoch_word(self._header)
         self._console = line_console()
+        self._running_time = RunningTime()
         self._epoch: Epoch | None = None
         self._next_extra_ns: float = 0
         self._phase = ""
@@ -227,24 +256,42 @@ class _Lines:
         self._compiled_ns = 0
         """The end of compiling, which has its own line; a pause before it gets none."""
         self._latest: Machine | None = None
-        self._next_at = time.monotonic() + LINE_EVERY_S
+        self._next_at = self._next_headline_at = time.monotonic() + LINE_EVERY_S
+        self._headline = ""
+        """The rule of the last printed headline: one is printed again once another rule leads."""
         self._print(f"session {id_with_name(self._header.id, read_label(follower.path))}")
         self._print(f"log {shown_path(follower.path)}")
+        if outlives_terminal:
+            self._print("a closed terminal won't end it; dlmon attach comes back")
         if self._header.is_machine_recording:
             self._print(_facts_line(self._header))
 
     def show(self, records: list[Record]) -> None:
         """Print the events of these records, and the progress if it is due."""
-        for record in records:
+        for record in self._running_time.of_all(records):
             # All ranks do what the first one does.
             event = None if getattr(record, "trainer", None) else self._event(record)
             if event is not None:
-                self._print(event[1], self._header.wall + (event[0] - self._header.t) / 1e9)
+                since_start_ns = event[0] + self._running_time.suspended_ns - self._header.t
+                self._print(event[1], self._header.wall + since_start_ns / 1e9)
                 self._next_at = time.monotonic() + LINE_EVERY_S
         if time.monotonic() >= self._next_at and self._follower.running:
             self._next_at = time.monotonic() + LINE_EVERY_S
             reading = reading_text(self._follower.read_share)
             self._print(reading or _progress_text(self._follower.snapshot()), time.time())
+        if time.monotonic() >= self._next_headline_at and self._follower.running:
+            self._next_headline_at = time.monotonic() + LINE_EVERY_S
+            self._print_headline()
+
+    def _print_headline(self) -> None:
+        """Print the headline with its advice, if another one leads."""
+        follower = self._follower
+        headline = headline_of(follower.snapshot(), True, follower.status, follower.problem)
+        if headline is None or headline.rule in (self._headline, "not-yet"):
+            return
+        self._headline = headline.rule
+        advice = f"; try: {headline.advice}" if headline.advice else ""
+        self._print(f"{headline.text}{advice}", time.time())
 
     def _print(self, line: str, wall: float | None = None) -> None:
         """Print a line with the time of its event, or of the start if it has none."""
@@ -272,7 +319,10 @@ class _Lines:
                 if record.begin < self._compiled_ns or self._phase == "compiling":
                     return None
                 lasted = units.seconds((record.t - record.begin) / 1e9)
-                return record.t, f"{lasted} without a batch: {stack_text(record)}"
+                gap = Gap(record.begin, record.t, GapKind.BETWEEN)
+                gap = self._follower.session.gaps.explained(gap)
+                text = pause_cause(record, gap, self._follower.snapshot())
+                return record.t, f"{lasted} without a batch: {text}"
             case Phase() if record.name not in ("validating", "closing", self._phase):
                 if self._phase == "compiling":
                     self._compiled_ns = record.t
@@ -328,11 +378,11 @@ def _progress_text(snapshot: Snapshot) -> str:
     if progress is not None:
         of = "" if progress.steps is None else f"/{progress.steps:,}"
         parts.append(f"step {progress.step:,}{of}")
+    if snapshot.is_suspended:
+        parts.append(SUSPENDED)
     if snapshot.overdue_s is not None:
         parts.append(overdue_text(snapshot.overdue_s))
-    if snapshot.samples_per_second_now is not None:
-        parts.append(f"{units.rate(snapshot.samples_per_second_now)} {rate_unit(snapshot)}")
-    parts += filter(None, [now_text(snapshot)])
+    parts += filter(None, [units.rate_now(snapshot.samples_per_second_now), now_text(snapshot)])
     if snapshot.seconds_per_epoch is not None:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
         left_out = f" without {missing}" if missing else ""

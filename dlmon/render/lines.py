@@ -10,12 +10,14 @@ from rich.console import Console
 from rich.text import Text
 
 from dlmon.figures.sections import Bars, Code, Figures, Heading, Level, Note, Section, Table
+from dlmon.figures.value_axis import bar_lengths
 from dlmon.render.wrap import shortened, wrapped
 
 Style = Literal["", "dim", "strong", "good", "bad", "high"]
 Line = tuple[tuple[str, Style], ...]
 
 _GAP, _BELOW = "  ", "    "
+_BAR, _BAR_CELLS = "█", 24
 # Columns are dropped until a last column of words has at least this many cells.
 _LEAST_OF_LAST = 32
 _NOTE_STYLES: dict[str, Style] = {
@@ -71,6 +73,15 @@ def _lines(section: Section, width: int | None) -> Iterator[Line]:
         case Bars() if section.are_parts:
             parts = [(f"{_GAP}{bar.label}", *bar.text.rsplit(", ", 1)) for bar in section.bars]
             yield from _rows(parts, width, (False, True, True))
+        case Bars() if section.are_drawn:
+            lengths, _ = bar_lengths([bar.value for bar in section.bars])
+            drawn = zip(section.bars, lengths, strict=True)
+            rows = [
+                (bar.label, _BAR * round(length * _BAR_CELLS), bar.text) for bar, length in drawn
+            ]
+            yield from _rows(
+                [("", "", section.per), *rows], width, (False, False, True), ["dim", ""]
+            )
         case Bars():
             yield from _table(_table_of(section), width)
         case Table():

@@ -24,7 +24,7 @@ from dlmon.figures.sections import (
 
 # Words and figures with signs that mean nothing in Markdown, and don't begin a list or a line.
 _PLAIN = re.compile(
-    r"(?![-+](?:[-+ ]|$)|\d+[.)](?: |$))(?:[^\W_]|[ .,;:%±×–…()'’▶·°²³✓⚠?+-]|/(?!/)|~(?!~)"
+    r"(?![-+](?:[-+ ]|$)|\d+[.)](?: |$))(?:[^\W_]|[ .,;:%±×–…()'’▶·°²³✓⚠«»?+-]|/(?!/)|~(?!~)"
     # A single sign as in fused=True is safe; several may be read as highlighting.
     r"|(?<=[^\W_])=(?=[^\W_]))*"
 )
@@ -34,7 +34,7 @@ _MOST_EPOCHS = 20
 
 def markdown_of(report: Report) -> str:
     """Return a report as Markdown."""
-    parts = [part for section in report.sections for part in _written(section)]
+    parts = [part for section in report.sections for part in written(section)]
     parts.append(f"Made by dlmon {inline(report.version)}.")
     return "\n\n".join(parts) + "\n"
 
@@ -48,7 +48,7 @@ def inline(text: str) -> str:
     return f"`{text.replace('`', chr(39)).replace('|', '¦')}`"
 
 
-def _written(section: Section) -> Iterator[str]:
+def written(section: Section) -> Iterator[str]:
     """Yield the parts of a section; charts are left out."""
     heading = getattr(section, "heading", "")
     if heading and not isinstance(section, (OverTime, Bars)):

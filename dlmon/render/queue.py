@@ -11,13 +11,14 @@ from dlmon.log.submitted import read_submitted
 from dlmon.render.console import print_error
 from dlmon.render.follow import follow_to_end
 from dlmon.render.queue_lines import QueueLines, say_left_in_queue, wait_for_log
+from dlmon.render.summary import Ending
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm.job_follower import WaitingSession, follow_session, next_session
 from dlmon.system.signals import done_or_signalled
 
 
 def follow_in_slurm(
-    log: Path, as_json: bool, log_dir: str | None, desktop: bool, is_ours: bool
+    log: Path, as_json: bool, log_dir: str | None, desktop: bool, is_ours: bool, ending: Ending
 ) -> int:
     """Follow a Slurm session from the queue to its end, and return the exit code.
 
@@ -38,7 +39,7 @@ def follow_in_slurm(
             following.extend(filter(None, [None if over.running else next_session(over)]))
             return bool(following)
 
-        code = asyncio.run(follow_to_end(follower, None, as_json, desktop, goes_on))
+        code = asyncio.run(follow_to_end(follower, None, as_json, desktop, ending, goes_on))
         waiting = next(iter(following), None)
         if waiting is None:
             is_script = follower.session.header.is_script and not follower.running

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from dlmon.figures import units
+from dlmon.figures.session.headline import Headline
 from dlmon.figures.session.slurm_queue import queued_text
 from dlmon.records.sanitize import clean
 from dlmon.render.console import line_console, print_error
@@ -31,7 +32,9 @@ async def wait_for_log(waiting: WaitingSession, show: Callable[[Queued], None]) 
 
 def text_of(queued: Queued) -> str:
     """Write the state of the job of a session that has no log yet."""
-    return clean(queued_text(queued.number, queued.job, queued.problem, time.time()))
+    text = clean(queued_text(queued.number, queued.job, queued.problem, time.time()))
+    waits = queued.job is not None and queued.job.state.is_waiting
+    return Headline("queued", "", (text,)).text if waits else text
 
 
 class QueueLines:

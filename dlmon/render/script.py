@@ -24,7 +24,7 @@ from dlmon.protocol.job import Job, Refused
 from dlmon.protocol.stop import ASKS_TO_END, PASS_ON
 from dlmon.records import Status
 from dlmon.render.console import print_error
-from dlmon.render.summary import leaving_running_on_error, print_script_outcome, result_json
+from dlmon.render.summary import Ending, leaving_running_on_error, print_outcome, result_json
 from dlmon.session.follower import SessionFollower
 from dlmon.session.source import SLICE_S
 
@@ -46,7 +46,7 @@ class ScriptRefused(Exception):
     exit_code = NOT_STARTED
 
 
-def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: bool = False) -> int:
+def run_script(job: Job, as_json: bool, ending: Ending, desktop: bool = False) -> int:
     """Run a script to its end, and return its exit code.
 
     Its output goes unchanged to stdout and stderr, and its result to stderr; with `as_json`, only
@@ -65,6 +65,8 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
     if isinstance(answer, Refused):
         raise ScriptRefused(answer.reason)
     follower = SessionFollower(Path(answer.log), supervisor=supervisor)
+    if os.isatty(2) and not job.ends_with_terminal:
+        print_error(f"{answer.session}: a closed terminal won't end it; dlmon attach comes back")
     try:
         with leaving_running_on_error(follower, supervisor):
             cut_by = asyncio.run(_follow(follower, supervisor, streams, DesktopAlerts(desktop)))
@@ -74,7 +76,7 @@ def run_script(job: Job, as_json: bool, log_dir: str | None = None, desktop: boo
         print(result_json(follower))
     elif not as_json and is_log(follower.path):
         # Of a run on several hosts, only the first part prints the result.
-        print_script_outcome(follower, log_dir)
+        print_outcome(follower, ending, is_script=True)
     return follower.script_exit_code if cut_by is None else code_of_script(-cut_by)
 
 
@@ -199,8 +201,13 @@ async def _follow(
     sys.stdout.flush()
     sys.stderr.flush()
     asked_to_end: list[tuple[int, signal.Signals]] = []
+    hung_up = asyncio.Event()
 
     def take(number: signal.Signals) -> None:
+        if number == signal.SIGHUP and not supervisor.job.ends_with_terminal:
+            supervisor.hang_up()
+            hung_up.set()
+            return
         if number in ASKS_TO_END:
             asked_to_end.append((time.monotonic_ns(), number))
         supervisor.send(f"{PASS_ON.decode()} {number.value}")
@@ -217,6 +224,9 @@ async def _follow(
         if follower.running and follower.why_unwritten not in (None, why_unwritten):
             print_error(f"{follower.why_unwritten}")
         why_unwritten = follower.why_unwritten
+        if hung_up.is_set():
+            supervisor.release()
+            return signal.SIGHUP
         if not follower.running and not records:
             break
         await asyncio.sleep(0 if records else POLL_S)

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from dlmon.comparison.published import own_published
 from dlmon.figures import units
+from dlmon.figures.lists.session_list import id_with_name
+from dlmon.figures.report.summary import (
+    TRY,
+    WENT_WRONG,
+    SessionOutcome,
+    describe_outcome,
+    outcome_rows,
+)
 from dlmon.figures.sections import with_texts
-from dlmon.figures.session.session_list import id_with_name
-from dlmon.figures.session.summary import SessionOutcome, describe_outcome
-from dlmon.figures.sweeps import findings, problems_of, resumed_by
+from dlmon.figures.session.headline import headline_of
+from dlmon.figures.session.time_breakdown import time_bar
+from dlmon.figures.sweeps import findings, in_short, problems_of, resumed_by
 from dlmon.launch.supervisor_process import SupervisorProcess
-from dlmon.log.directory import list_sessions
+from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.log.folder import location_options, log_directory_of
 from dlmon.log.label import read_label
-from dlmon.records import Status, to_json
+from dlmon.records import FailureKind, Status, to_json
+from dlmon.records.record import record
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.render.console import line_console, print_error
+from dlmon.render.console import line_console, print_error, print_sentence
 from dlmon.render.lines import print_sections
+from dlmon.render.wrap import between_words, first_words, wrapped
 from dlmon.session.follower import SessionFollower
 from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.runner import SweepRun
@@ -31,54 +42,152 @@ from dlmon.sweep.runner import SweepRun
 # Lines of the summary are cut at this length, as a log may hold anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
+_MOST_LINES, _MOST_FINDINGS = 10, 6
 
 
-def print_outcome(follower: SessionFollower) -> None:
-    """Print the figures and the comparison of a session, and problems on stderr."""
-    snapshot = follower.snapshot()
-    console = line_console()
-    _print_summary(console, follower, snapshot)
-    console.file.flush()
-    print_problem(follower, snapshot)
+@record(frozen=True)
+class Ending:
+    """How the outcome of a session is printed.
 
-
-def print_script_outcome(follower: SessionFollower, log_dir: str | None = None) -> None:
-    """Print the figures of a script's session on stderr: stdout is the script's own.
-
-    The script's output, with a traceback, was passed on before. Messages of dlmon come last, so
-    that they don't mix with it.
+    Attributes:
+        verbose: print all figures, not the answer in ten lines.
+        usual: the default log directory; None if unknown.
     """
-    snapshot, errors = follower.snapshot(), line_console(stderr=True)
-    _print_summary(errors, follower, snapshot)
-    if follower.loss is None and follower.why_result_unwritten is None:
-        session = follower.session.header.id
-        name = id_with_name(session, read_label(follower.path))
-        errors.print(Text(f"\n{name} {follower.status}; recorded in {shown_path(follower.path)}"))
-        errors.print(Text(f"dlmon attach{location_options(log_dir)} {session} shows it again"))
-    for notice in snapshot.notices:
-        print_error(clean(notice.text, LONGEST_TEXT))
-    print_problem(follower, snapshot, is_output_printed=True)
+
+    verbose: bool = False
+    usual: Path | None = None
 
 
-def print_problem(
-    follower: SessionFollower,
-    snapshot: Snapshot,
-    is_result_printed: bool = False,
-    is_output_printed: bool = False,
+IN_SHORT = Ending()
+
+
+def print_outcome(
+    follower: SessionFollower, ending: Ending = IN_SHORT, is_script: bool = False
 ) -> None:
-    """Print the error of a session, or why its result is in no log."""
+    """Print the answer in at most ten lines, or all figures; then where the rest is.
+
+    Problems go to stderr. With `is_script` all does, as stdout is the script's own, whose output
+    was passed on before.
+    """
+    snapshot, console = follower.snapshot(), line_console(stderr=is_script)
+    entries = list_sessions(follower.directory)
+    label = read_label(follower.path)
+    outcome = SessionOutcome(follower.session, snapshot, follower.status, label)
+    notices = [clean(notice.text, LONGEST_TEXT) for notice in snapshot.notices if is_script]
+    where, problem = _where_it_is(follower, ending, entries), _problem_text(follower, snapshot)
+    console.print()
+    if ending.verbose:
+        sections = tuple(describe_outcome(outcome, entries))
+        print_sections(console, with_texts(sections, lambda text: clean(text, LONGEST_TEXT)))
+        why_no_own = own_published()[1]
+        if why_no_own is not None:
+            print_error(f"{why_no_own}; no own figure is shown")
+        where = ["", *where] if where else []
+    else:
+        notices[1:] = [f"{len(notices) - 1} more notices"] * (len(notices) > 1)
+        width = console.width if console.is_terminal else LONGEST_TEXT
+        result, errors = snapshot.result, line_console(stderr=True)
+        is_memory = result is not None and result.failure == FailureKind.OUT_OF_MEMORY
+        if is_memory and follower.loss is None and console.is_terminal and errors.is_terminal:
+            # The rows have this long error, with what held the memory.
+            problem = ""
+        texts = (*where, *(f"dlmon: {text}" for text in (*notices, problem) if text))
+        lines = (line for text in texts for line in between_words(text, width))
+        below = sum(-(-cell_len(line) // width) for line in lines)
+        _print_in_short(console, outcome, entries, _MOST_LINES - 1 - below)
+    for line in where:
+        print_sentence(console, line)
+    console.file.flush()
+    if ending.verbose and not is_script and snapshot.result and snapshot.result.error:
+        for output in snapshot.output[-SHOWN_OUTPUT:]:
+            line_console(stderr=True).print(Text(output.text, style="dim"))
+    for sentence in (*notices, problem):
+        if sentence:
+            print_error(sentence)
+
+
+def _print_in_short(
+    console: Console, outcome: SessionOutcome, entries: Sequence[SessionEntry], most: int
+) -> None:
+    """Print the answer in at most `most` lines, with the time breakdown as a bar.
+
+    What went wrong and the advice take several lines each rather than be cut, the advice first.
+    """
+    has_bar = bool(outcome.snapshot.time_breakdown)
+    most_rows = most - has_bar
+    rows = outcome_rows(outcome, entries, most_rows)
+    lead = max((len(name) for name, _ in rows), default=0) + 2
+    room = max(1, console.width - lead) if console.is_terminal else LONGEST_TEXT
+    more = {
+        name: len(wrapped(clean(text, LONGEST_TEXT), room)) - 1
+        for name, text in reversed(rows)
+        if name in (TRY, WENT_WRONG)
+    }
+    if WENT_WRONG in more:
+        rows = outcome_rows(outcome, entries, max(len(more), most_rows - sum(more.values())))
+    spare = most_rows - len(rows)
+    for name in more:
+        more[name] = min(spare, more[name])
+        spare -= more[name]
+    bars = (time_bar(outcome.snapshot, count) for count in (2, 1) if has_bar)
+    rows += [("time", bar) for bar in bars if cell_len(bar) <= room][:1]
+    for name, text in rows:
+        text = clean(text, LONGEST_TEXT)
+        count = 1 + more.get(name, 0)
+        lines = wrapped(text, room, count) if count > 1 else [first_words(text, room)]
+        for number, line in enumerate(lines):
+            shown_name = "" if number else name
+            console.print(Text.assemble((shown_name.ljust(lead), "dim"), line))
+
+
+def _where_it_is(
+    follower: SessionFollower, ending: Ending, entries: Sequence[SessionEntry]
+) -> list[str]:
+    """Say where a session is recorded, and which commands show the rest of it."""
     if follower.why_result_unwritten is not None:
-        print_error(unrecorded_result(follower, is_result_printed))
-    elif follower.problem and follower.status in (Status.INTERRUPTED, Status.UNKNOWN):
+        return []
+    session, path = follower.session.header.id, shown_path(follower.path)
+    name = id_with_name(session, read_label(follower.path))
+    if follower.loss is not None:
+        return [f"{name} {follower.status}; its log {follower.loss}"]
+    # The log of another host stays there.
+    host = "in" if follower.host is None else f"on {follower.host}, copied to"
+    is_last = follower.host is None and entries[-1].header.id == session
+    meant = f"{_location(follower, ending)} {'last' if is_last else session}"
+    return [
+        f"{name} {follower.status}; recorded {host} {path}",
+        f"dlmon report{meant} has all figures, dlmon attach{meant} shows it again",
+    ]
+
+
+def _location(follower: SessionFollower, ending: Ending) -> str:
+    """Return the options that select the host and the log directory of a session."""
+    if follower.host is not None:
+        return location_options(follower.log_dir_there, follower.host)
+    kept_in = log_directory_of(follower.path)
+    return location_options(None if ending.usual in (None, kept_in) else kept_in)
+
+
+def print_problem(follower: SessionFollower, snapshot: Snapshot) -> None:
+    """Print the error of a session whose result is printed, or why that is in no log."""
+    problem = _problem_text(follower, snapshot, is_result_printed=True)
+    if problem:
+        print_error(problem)
+
+
+def _problem_text(
+    follower: SessionFollower, snapshot: Snapshot, is_result_printed: bool = False
+) -> str:
+    """Return the error of a session, or why its result is in no log; empty without either."""
+    if follower.why_result_unwritten is not None:
+        return unrecorded_result(follower, is_result_printed)
+    if follower.problem and follower.status in (Status.INTERRUPTED, Status.UNKNOWN):
         held = f"{shown_path(follower.path)} holds what was recorded"
         lost = f"the log {follower.loss} by another program"
-        print_error(f"{follower.problem}; {lost if follower.loss else held}")
-    elif snapshot.result is not None and snapshot.result.error:
-        for line in () if is_output_printed else snapshot.output[-SHOWN_OUTPUT:]:
-            line_console(stderr=True).print(Text(line.text, style="dim"))
-        print_error(f"{snapshot.header.workload} failed: {snapshot.result.error}")
-    elif follower.loss is not None and follower.problem:
-        print_error(follower.problem)
+        return f"{follower.problem}; {lost if follower.loss else held}"
+    if snapshot.result is not None and snapshot.result.error:
+        return f"{snapshot.header.workload} failed: {snapshot.result.error}"
+    return f"{follower.problem}" if follower.loss is not None and follower.problem else ""
 
 
 def unrecorded_result(follower: SessionFollower, is_printed: bool = False) -> str:
@@ -90,57 +199,43 @@ def unrecorded_result(follower: SessionFollower, is_printed: bool = False) -> st
 def result_json(follower: SessionFollower) -> str:
     """Return the result as `--json` prints it, with the current name of the session."""
     assert follower.result is not None
-    return json.dumps({**to_json(follower.result), "name": read_label(follower.path).name})
-
-
-def _print_summary(console: Console, follower: SessionFollower, snapshot: Snapshot) -> None:
-    label, entries = read_label(follower.path), list_sessions(follower.directory)
-    outcome = SessionOutcome(follower.session, snapshot, follower.status, label)
-    sections = tuple(describe_outcome(outcome, entries))
-    console.print()
-    print_sections(console, with_texts(sections, lambda text: clean(text, LONGEST_TEXT)))
-    problem = own_published()[1]
-    if problem is not None:
-        print_error(f"{problem}; no own figure is shown")
+    headline = headline_of(follower.snapshot(), False, follower.status)
+    said = None if headline is None else headline.as_json
+    name = read_label(follower.path).name
+    return json.dumps({**to_json(follower.result), "name": name, "headline": said})
 
 
 # ---- coming back to a session, or resuming a sweep ----
 
 
 def print_exit_message(
-    follower: SessionFollower, *, stops: bool, usual: Path | None = None
+    follower: SessionFollower, *, stops: bool, ending: Ending = IN_SHORT
 ) -> None:
-    """Print the outcome of a session and its log, or how to come back to it.
+    """Print the outcome of a session, or how to come back to it.
 
     Args:
         follower: the session; it is closed.
         stops: the session is ours, and stops as its supervisor is released.
-        usual: the default log directory; None if unknown.
+        ending: how its outcome is printed.
     """
     follower.poll()
-    session, path = follower.session.header.id, shown_path(follower.path)
+    session = follower.session.header.id
     name = id_with_name(session, read_label(follower.path))
     if follower.why_result_unwritten is not None:
         print_error(unrecorded_result(follower))
     elif follower.running and stops:
-        print(f"{name} is stopping; it is recorded in {path}")
+        print_sentence(
+            line_console(), f"{name} is stopping; it is recorded in {shown_path(follower.path)}"
+        )
     elif follower.running:
-        print(_how_to_attach(follower, name, usual))
+        print_sentence(line_console(), _how_to_attach(follower, name, ending))
     else:
-        print_outcome(follower)
-        # The log of another host stays there.
-        host = "in" if follower.host is None else f"on {follower.host}, copied to"
-        log = f"its log {follower.loss}" if follower.loss else f"recorded {host} {path}"
-        print(f"\n{name} {follower.status}; {log}")
+        print_outcome(follower, ending)
     follower.close()
 
 
-def _how_to_attach(follower: SessionFollower, name: str, usual: Path | None) -> str:
-    kept_in = log_directory_of(follower.path)
-    where = location_options(None if usual in (None, kept_in) else kept_in)
-    if follower.host is not None:
-        where = location_options(follower.log_dir_there, follower.host)
-    session = follower.session.header.id
+def _how_to_attach(follower: SessionFollower, name: str, ending: Ending) -> str:
+    where, session = _location(follower, ending), follower.session.header.id
     return f"{name} is still running; dlmon attach{where} {session} shows it"
 
 
@@ -151,10 +246,10 @@ def leave_running(
 
     Its log isn't read again, as that may have caused the error.
     """
-    supervisor.send("detach")
+    supervisor.detach()
     supervisor.release()
     name = follower.session.header.id
-    print_error(_how_to_attach(follower, name, usual))
+    print_error(_how_to_attach(follower, name, Ending(usual=usual)))
 
 
 @contextmanager
@@ -177,12 +272,16 @@ def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
     """Print the findings and problems of a sweep, and how to resume it."""
     sweep, remaining = run.writer.header.id, len(run.sweep.remaining())
     name = id_with_name(sweep, read_label(run.writer.path))
-    for sentence in findings(run.sweep):
+    for sentence in in_short(findings(run.sweep), _MOST_FINDINGS):
         print(sentence)
     for problem in problems_of(run):
         print_error(problem)
     if remaining:
         command = resumed_by(sweep, run.directory, usual)
-        print(f"{name} has {units.counted(remaining, 'run')} left: {command}")
+        print_sentence(
+            line_console(), f"{name} has {units.counted(remaining, 'run')} left: {command}"
+        )
     else:
-        print(f"{name} completed; recorded in {shown_path(run.writer.path)}")
+        print_sentence(
+            line_console(), f"{name} completed; recorded in {shown_path(run.writer.path)}"
+        )

@@ -12,9 +12,11 @@ from rich.text import Text
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
+from dlmon.figures.pairs import pair_findings, pair_sections, progress_text
 from dlmon.figures.sections import Note
 from dlmon.figures.sweeps import (
     findings,
+    left_text,
     outcome_text,
     plan_text,
     problems_of,
@@ -27,6 +29,7 @@ from dlmon.log.label import read_label
 from dlmon.records import Began, Ended, Event, RunStatus
 from dlmon.render.console import print_error, table_console
 from dlmon.render.lines import print_line, print_sections
+from dlmon.sweep.pairs import is_enough, verdict_of
 from dlmon.sweep.results import rows_of
 from dlmon.sweep.runner import SweepRun
 from dlmon.system.signals import on_signals
@@ -39,7 +42,7 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
 
     Ctrl-C stops the current run and the sweep, and ends with 130; `--resume` continues it.
     """
-    showing = _Showing(run, silent=as_json)
+    showing = SweepLines(run, silent=as_json)
     asyncio.run(showing.run())
     if as_json:
         path = run.writer.path
@@ -48,23 +51,25 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
     else:
         print_results(run)
     sys.stdout.flush()
+    for line in run.last_lines:
+        print(f"  {line}", file=sys.stderr)
     for problem in problems_of(run):
         print_error(problem)
-    if remaining := len(run.sweep.remaining()):
+    if run.sweep.remaining():
         resume = resumed_by(run.writer.header.id, log_dir)
-        print_error(f"{units.counted(remaining, 'run')} left: {resume}")
+        print_error(f"{left_text(run.sweep)}: {resume}")
     return run.exit_code if showing.exit_code is None else showing.exit_code
 
 
-class _Showing:
+class SweepLines:
     """Runs a sweep to its end, or to Ctrl-C."""
 
     def __init__(self, run: SweepRun, silent: bool) -> None:
         self._run = run
-        self._console = table_console()
         self._silent = silent
         self.exit_code: int | None = None
         self._reported: dict[str, str | None] = {}
+        self._pairs = self._notes = 0
         run.on_event = self._print_event
 
     async def run(self) -> None:
@@ -73,14 +78,20 @@ class _Showing:
         self._print(f"sweep {header.id}")
         self._print(plan_text(self._run.sweep.plan))
         remaining = len(self._run.sweep.remaining())
-        if remaining < len(self._run.sweep.plan.order):
+        if self._run.sweep.plan.pairs is None and remaining < len(self._run.sweep.plan.order):
             self._print(f"{remaining:,} of them left")
         self._runs = asyncio.create_task(self._run.run())
         while not self._runs.done():
             await asyncio.wait({self._runs}, timeout=_LOOK_S)
             self._report_problems()
+            self._print_notes()
         if not self._runs.cancelled():
             self._runs.result()
+
+    def _print_notes(self) -> None:
+        for note in self._run.notes[self._notes :]:
+            print_error(note)
+        self._notes = len(self._run.notes)
 
     def _report_problems(self) -> None:
         """Print each lasting problem of a host once."""
@@ -110,19 +121,43 @@ class _Showing:
             return
         combination = plan.combinations[event.slot.combination]
         name = slot_text(plan, combination, event.slot.repeat)
-        number = f"{plan.order.index(event.slot) + 1} of {len(plan.order)}"
+        number = f"{plan.order.index(event.slot) + 1} of {len(plan.order)}  "
+        if plan.pairs is not None or plan.search_window_s is not None:
+            number = ""
         if isinstance(event, Began):
-            self._print(f"{number}  {name}: session {event.session}")
+            self._print(f"{number}{name}: session {event.session}")
             return
         metric = plan.metrics[combination.workload]
         time_left = units.time_left(self._run.seconds_left)
-        line = f"{number}  {name}: {outcome_text(event.outcome, metric)}"
+        line = f"{number}{name}: {outcome_text(event.outcome, metric)}"
+        if plan.pairs is not None:
+            self._print(line)
+            self._print_pair()
+            return
         self._print(f"{line}  {time_left}" if time_left and self._run.sweep.remaining() else line)
+
+    def _print_pair(self) -> None:
+        """Print what the pairs say so far, once a pair is complete."""
+        sweep = self._run.sweep
+        pairs = len(verdict_of(sweep).pairs)
+        if pairs > self._pairs:
+            self._pairs = pairs
+            said = [
+                *pair_findings(sweep)[:1],
+                *([] if is_enough(sweep) else [progress_text(sweep)]),
+            ]
+            self._print(f"  {'; '.join(said)}")
 
     def _print(self, line: str) -> None:
         if not self._silent:
-            print_line(self._console, Text(f"{time.strftime('%H:%M:%S')}  {line}"))
-            self._console.file.flush()
+            print_at_once(line)
+
+
+def print_at_once(line: str) -> None:
+    """Print a line behind the time, also into a pipe."""
+    console = table_console()
+    print_line(console, Text(f"{time.strftime('%H:%M:%S')}  {line}"))
+    console.file.flush()
 
 
 def print_results(run: SweepRun) -> None:
@@ -133,6 +168,12 @@ def print_results(run: SweepRun) -> None:
         # The reasons were printed for each run.
         count = len(run.sweep.plan.order)
         sentence = f"none of the {count:,} runs was made" if count > 1 else "the run was not made"
+        sentence = sentence if run.sweep.plan.pairs is None else "no run was completed"
         print_line(console, Text(sentence))
+        return
+    if run.sweep.plan.pairs is not None:
+        print_sections(
+            console, [*pair_sections(run.sweep), Note(tuple(findings(run.sweep)), "verdict")]
+        )
         return
     print_sections(console, [sweep_table(run.sweep), Note(tuple(findings(run.sweep)), "verdict")])

@@ -19,7 +19,7 @@ from typing import Any
 from dlmon.comparison.published import is_formula
 from dlmon.figures.redact import Redaction
 from dlmon.figures.report.session_report import records_of
-from dlmon.figures.session.summary import Cell, SessionOutcome, summary_numbers
+from dlmon.figures.report.summary import Cell, SessionOutcome, summary_numbers
 from dlmon.figures.sweeps import sweep_report
 from dlmon.log.directory import read_entry
 from dlmon.log.log_follower import LogFollower
@@ -40,6 +40,7 @@ from dlmon.records.sanitize import clean
 from dlmon.render.files import ReportError
 from dlmon.session.learning import MetricReadings, Pass
 from dlmon.session.run_figures import read_session
+from dlmon.session.running_time import RunningTime
 from dlmon.session.session import Session
 
 _OPTIONS = ("batch_size", "precision", "mode", "backend", "data")
@@ -57,24 +58,34 @@ def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = Fals
         LogError: a log can't be read.
         ReportError: the table would be empty.
     """
-    return _csv(_rows(paths, table, full))
+    return _csv(rows_of(paths, table, full))
 
 
 def json_lines(paths: Sequence[Path], table: str, full: bool = False) -> Iterator[str]:
     """Yield the lines of a table as a JSON list of objects; raise as `csv_lines` does."""
     before = "[\n"
-    for row in _rows(paths, table, full):
-        finite = {
-            name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
-            for name, cell in row.items()
-        }
-        yield before + json.dumps(finite, allow_nan=False)
+    for row in rows_of(paths, table, full):
+        yield before + json_of(row)
         before = ",\n"
     yield "\n]\n"
 
 
+def json_of(row: Row) -> str:
+    """Return a row as a JSON object; what is no finite number is null."""
+    finite = {
+        name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
+        for name, cell in row.items()
+    }
+    return json.dumps(finite, allow_nan=False)
+
+
 def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a sweep's table: one row per combination.
+    """Yield the lines of a sweep's table as CSV; raise as `sweep_rows` does."""
+    return _csv(sweep_rows(path, full))
+
+
+def sweep_rows(path: Path, full: bool = False) -> Iterator[Row]:
+    """Yield the rows of a sweep's table: one per combination.
 
     Raises:
         LogError: it can't be read.
@@ -85,14 +96,12 @@ def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
         "status", "reason", "metric", "value", "low", "high", "projected", "samples_per_second",
         "tokens_per_second", "cost_usd", "best",
     )  # fmt: skip
-    return _csv(
-        {
+    for row in rows:
+        yield {
             "workload": row["workload"],
             **{f"option_{key}": _scalar(row["options"].get(key)) for key in varied},
             **{name: _scalar(row[name]) for name in figures},
         }
-        for row in rows
-    )
 
 
 def _csv(rows: Iterable[Row]) -> Iterator[str]:
@@ -102,8 +111,8 @@ def _csv(rows: Iterable[Row]) -> Iterator[str]:
         yield _line(row.values())
 
 
-def _rows(paths: Sequence[Path], table: str | None, full: bool) -> Iterator[Row]:
-    """Yield the rows of a table; raise ReportError if there are none."""
+def rows_of(paths: Sequence[Path], table: str | None = None, full: bool = False) -> Iterator[Row]:
+    """Yield the rows of a table, as values; raise as `csv_lines` does."""
     rows = _sessions(paths, full) if table is None else _of_logs(paths, TABLES[table])
     if table == EPOCHS:
         # Sessions may have different metrics.
@@ -124,7 +133,7 @@ def _of_logs(
     for path in paths:
         with contextlib.closing(LogFollower(path)) as follower:
             id = clean(follower.header.id, _LONGEST_ID)
-            for row in rows_of(follower.header, records_of(follower)):
+            for row in rows_of(follower.header, RunningTime().of_all(records_of(follower))):
                 yield {"session": id, **row}
 
 

@@ -22,7 +22,8 @@ from dlmon.figures.machine.readings import identity, machine_line
 from dlmon.launch.sensors_process import SensorsProcess
 from dlmon.records import Facts, Machine
 from dlmon.records.changes import merge
-from dlmon.remote.host import HostState, WatchedHost
+from dlmon.records.words import SAMPLES_PER_S, STEPS_PER_S, TOKENS_PER_S
+from dlmon.remote.host import HostState, RunningSession, WatchedHost
 from dlmon.render.console import line_console
 from dlmon.system.signals import on_signals
 from dlmon.system.this_host import host_name
@@ -162,7 +163,9 @@ def _print_sample(lines: Printer, hosts: Sequence[WatchedHost], number: int, cel
     if machine is None:
         return
     if lines.as_json:
-        running = None if sessions is None else [asdict(session) for session in sessions]
+        running = (
+            None if sessions is None else [running_session_json(session) for session in sessions]
+        )
         lines.print_json(host=host.name, **asdict(machine), sessions=running)
         return
     difference = host.connection.clock_difference
@@ -172,3 +175,15 @@ def _print_sample(lines: Printer, hosts: Sequence[WatchedHost], number: int, cel
         texts = (words.session_title(session), words.session_rate(session))
         parts.append(" ".join(part for part in texts if part))
     lines.print("  ".join(parts))
+
+
+def running_session_json(session: RunningSession) -> dict[str, Any]:
+    """Return a session of a host as JSON, its throughputs under the keys of a result."""
+    fields = asdict(session)
+    rates = {rate.unit: rate.per_second for rate in session.rates}
+    del fields["rates"]
+    return fields | {
+        "samples_per_second": rates.get(SAMPLES_PER_S, rates.get(STEPS_PER_S)),
+        "counts_steps": STEPS_PER_S in rates,
+        "tokens_per_second": rates.get(TOKENS_PER_S),
+    }

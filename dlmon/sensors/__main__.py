@@ -41,8 +41,12 @@ def main() -> int:
     from dlmon.sensors.sampler import Sampler, machine_providers
 
     process = ProcessProvider()
-    providers = machine_providers(process, arguments.no_gpus, arguments.pcie, arguments.wake)
-    sampler = Sampler(providers, ProcessTableReader(process))
+    if arguments.processes:
+        table = ProcessTableReader(process, everything=True)
+        sampler = Sampler((process,), table, slow_s=arguments.interval)
+    else:
+        providers = machine_providers(process, arguments.no_gpus, arguments.pcie, arguments.wake)
+        sampler = Sampler(providers, ProcessTableReader(process))
     interval = int(arguments.interval * 1e9)
     with suppress(BrokenPipeError):
         os.write(STDOUT, b"\n")
@@ -68,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--at-once", action="store_true")
     parser.add_argument("--pcie", action="store_true")
     parser.add_argument("--wake", action="store_true")
+    parser.add_argument("--processes", action="store_true")
     parser.add_argument("--no-gpus", metavar="REASON")
     return parser
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dlmon.system.this_host import is_first_pid_namespace
+from dlmon.system.this_host import IS_MACOS, is_first_pid_namespace, is_wsl
 
 try:
     import psutil as psutil
@@ -16,8 +16,6 @@ except (ImportError, OSError):  # a remote host may lack it
     psutil = None  # type: ignore[assignment]
 
 _CHUNK = 65536
-MAY_BE_HIDDEN = "a container, or Windows, may hide other processes"
-"""The reason for unknown processes if `sees_every_process` is false."""
 _WORDS = {
     errno.ENOENT: "not reported here",
     errno.ENOTDIR: "not reported here",
@@ -28,7 +26,16 @@ _WORDS = {
 
 
 def read(path: str | Path) -> str:
-    """Return the text of a kernel file, without the overhead of a buffered reader.
+    """Return the text of a kernel file.
+
+    Raises:
+        OSError: it can't be opened or read.
+    """
+    return read_bytes(path).decode("utf-8", "replace")
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return the bytes of a kernel file, without the overhead of a buffered reader.
 
     Raises:
         OSError: it can't be opened or read.
@@ -41,7 +48,7 @@ def read(path: str | Path) -> str:
                 text += more
     finally:
         os.close(descriptor)
-    return text.decode("utf-8", "replace")
+    return text
 
 
 def numeric_names(directory: str) -> list[int]:
@@ -50,8 +57,17 @@ def numeric_names(directory: str) -> list[int]:
     Raises:
         OSError: it can't be listed.
     """
+    return [int(name) for name in names(directory) if name.isdecimal()]
+
+
+def names(directory: str) -> list[str]:
+    """Return the names of the files in a directory.
+
+    Raises:
+        OSError: it can't be listed.
+    """
     with os.scandir(directory) as entries:
-        return [int(entry.name) for entry in entries if entry.name.isdecimal()]
+        return [entry.name for entry in entries]
 
 
 def reason(error: Exception) -> str:
@@ -65,7 +81,14 @@ def reason(error: Exception) -> str:
 
 def sees_every_process() -> bool:
     """Return whether this is the machine's initial pid namespace: no container's, nor WSL's."""
-    return is_first_pid_namespace() is True
+    return IS_MACOS or is_first_pid_namespace() is True
+
+
+def why_processes_hidden() -> str:
+    """Say why processes may be hidden, if `sees_every_process` is false."""
+    if is_wsl(Path("/")):
+        return "Windows may hide other processes"
+    return "a container may hide other processes: start it with --pid=host or hostPID: true"
 
 
 def ask(questions: Mapping[str, Callable[[], Any]]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -39,6 +39,10 @@ class SensorReading:
 
     The pids are the driver's, possibly of another pid namespace.
     """
+    gpu_pids_are_ours: bool = False
+    """The pids in `gpu_processes` are those of this pid namespace."""
+    gpu_pct: dict[int, int] = field(default_factory=dict)
+    """By pid, the share of time in which the busiest engine of a GPU worked for the process."""
     processes: tuple[Process, ...] | None = None
     pressure: Pressure | None = None
     why: dict[str, str] = field(default_factory=dict)

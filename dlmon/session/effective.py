@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from dlmon.comparison.peaks import MEASURED
-from dlmon.records import Model, SamplesPerSecond
+from dlmon.records import Model, Throughput
 from dlmon.records.record import record
+from dlmon.records.words import STEPS_PER_S
+
+if TYPE_CHECKING:
+    from dlmon.session.session import Session
+    from dlmon.statistics.series import Series
 
 
 @record(frozen=True)
@@ -24,21 +30,19 @@ class Effective:
 
 def effective_of(
     model: Model | None,
-    samples: SamplesPerSecond | None,
-    tokens: SamplesPerSecond | None,
+    samples: Throughput | None,
+    tokens: Throughput | None,
     peak_flop_s: float | None,
-    counts_steps: bool = False,
 ) -> Effective:
     """Return the operations per second of a training, and their share of the peak.
 
     Args:
         model: what runs, with the source of the peak, or the reason why it is unknown.
-        samples: its steady throughput; in steps if `counts_steps`.
+        samples: its steady throughput in samples or steps.
         tokens: its steady throughput in tokens.
         peak_flop_s: of all devices that train together.
-        counts_steps: whether the samples of a batch aren't known.
     """
-    rates = _flop_s(model, samples, tokens, counts_steps)
+    rates = _flop_s(model, samples, tokens)
     if model is None or isinstance(rates, str):
         return Effective(why=dict.fromkeys(("effective_flop_s", "peak_share"), str(rates)))
     (flop_s, recomputed_flop_s), reason = rates, model.why.get("peak_flop_s")
@@ -59,9 +63,8 @@ def effective_of(
 
 def _flop_s(
     model: Model | None,
-    samples: SamplesPerSecond | None,
-    tokens: SamplesPerSecond | None,
-    counts_steps: bool,
+    samples: Throughput | None,
+    tokens: Throughput | None,
 ) -> tuple[float, float] | str:
     """Return operations per second, and recomputed ones beside them, or why they are unknown."""
     if model is None:
@@ -77,7 +80,7 @@ def _flop_s(
     else:
         if tokens is None:
             return "its batches hold no tokens that could be counted"
-        sequence = None if counts_steps else tokens.mean / samples.mean
+        sequence = None if samples.unit == STEPS_PER_S else tokens.mean / samples.mean
         sequence = model.sequence or sequence
         attention, recomputed = model.attention_flops or {}, model.recomputed_flops_per_token
         # Imported late: only such trainings need it.
@@ -115,3 +118,19 @@ def peak_share(
         f"the run was {share:.2g} times as fast as the calibrated peak: calibrate again "
         "while the machine is idle (dlmon doctor --calibrate)"
     )
+
+
+def share_over_time(session: Session) -> tuple[Series, float] | None:
+    """Return the rate that the share of the peak follows, and the percent per unit of rate.
+
+    None if the share is unknown, or if several networks train one after the other.
+    """
+    model = session.loops.longest.model
+    if model is None or model.peak_flop_s is None or len(session.loops.seen) > 1:
+        return None
+    snapshot = session.snapshot()
+    series, rate = session.throughput, snapshot.samples_per_second
+    if model.flops_per_sample is None:
+        series, rate = session.tokens_rate, snapshot.tokens_per_second
+    share = snapshot.effective.peak_share
+    return None if share is None or rate is None else (series, 100 * share / rate.mean)

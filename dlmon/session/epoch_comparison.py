@@ -258,8 +258,11 @@ def _causes(statistics: EpochStatistics, peers: Sequence[EpochStatistics]) -> li
 def _comparable_s(epochs: Sequence[Epoch], compiled_s: Mapping[int, float]) -> dict[int, float]:
     """Return the time of each whole epoch without compilation, by its begin time.
 
+    Those that a profiler slowed are left out.
+
     If all epochs are capped (`--steps`), those with the most steps are comparable.
     """
+    epochs = [epoch for epoch in epochs if not epoch.profiled]
     comparable = [epoch for epoch in epochs if epoch.whole]
     if not comparable:
         most = max((epoch.steps or 0 for epoch in epochs), default=0)

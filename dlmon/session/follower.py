@@ -65,7 +65,7 @@ class SessionFollower(SessionSource):
         self.session = Session(self._follower.header)
         header = self._follower.header
         # Our clocks agree only on the same boot of the same machine.
-        self._same_clock = header.host == host_name() and header.boot_id == boot_id()
+        self.is_here = header.host == host_name() and header.boot_id == boot_id()
         self._silence_s = 3.0 * max(1.0, self.session.machine.interval_s)
         self._last_record_at = clock()
         self.status = Status.RUNNING
@@ -191,19 +191,19 @@ class SessionFollower(SessionSource):
 
     def detach(self) -> None:
         if self._supervisor is not None:
-            self._supervisor.send("detach")
+            self._supervisor.detach()
 
     def second(self) -> int:
         """Return the current second of the session by our clock, even after its end."""
         return (self._clock() - self.session.header.t) // 1_000_000_000
 
     def now(self) -> int:
-        """Return the time on the session's own clock.
+        """Return the time on the session's own clock, its running time.
 
         If that is unknown, or the log is not read to its end, return the last moment in it.
         """
-        if self._same_clock and self.running and self.read_share is None:
-            return self._clock()
+        if self.is_here and self.running and self.read_share is None:
+            return self.session.running_time.at(self._clock())
         return self.session.last_t
 
     def snapshot(self) -> Snapshot:
@@ -257,7 +257,7 @@ class SessionFollower(SessionSource):
                 return f"{full}no sample is kept until then"
             return f"{full}no training stops, and its epochs are kept until they can be written"
         pid = self._follower.writer_pid()
-        suspended = is_suspended(pid) if pid is not None and self._same_clock else None
+        suspended = is_suspended(pid) if pid is not None and self.is_here else None
         if suspended is None:
             return f"{silence}: the process that records it may be suspended"
         if suspended:

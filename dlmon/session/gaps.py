@@ -6,6 +6,7 @@ time lies within it.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,17 @@ from enum import Enum
 from itertools import takewhile
 from typing import Any
 
-from dlmon.records import Alert, Batches, BatchSummary, NamedPause, Notice, ProcessStack, Stack
+from dlmon.records import (
+    Alert,
+    Batches,
+    BatchSummary,
+    Model,
+    NamedPause,
+    Notice,
+    ProcessStack,
+    SourceLines,
+    Stack,
+)
 from dlmon.records.record import record
 from dlmon.session.limits.run_samples import settled_after_ns
 from dlmon.session.readings import MachineReading, Means
@@ -23,8 +34,13 @@ from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 MIN_GAP_NS = 1_000_000_000
 # At most this many gaps are kept: the longest.
 MAX_GAPS = 1000
-NEWEST_PAUSES = 16
+STANDS_STILL_NS = 30_000_000_000
+"""Own code between steps is taken to hang if it is at one line for this time."""
+_AT_ONE_LINE = 0.95
+NEWEST_PAUSES, MOST_SOURCES = 16, 64
 """Earlier records of a pause are searched for among this many of the newest."""
+# Where a process waits for its loader.
+_LOADS = re.compile(r"/(?:multiprocessing/|torch/utils/data/|(?:selectors|queue|threading)\.py$)")
 # At most this many readings are kept; a gap may have begun with the oldest.
 MAX_READINGS = 600
 # A notice at the end of a gap may be a little late: times of batches are whole microseconds.
@@ -47,7 +63,7 @@ class GapKind(str, Enum):
 
 
 _MEANWHILE = (
-    *("cpu_pct", "busy_cores", "run_cores", "disk_mib_s", "swap_mib_s", "stopped_pct"),
+    *("cpu_pct", "busy_cores", "run_cores", "gpu_pct", "disk_mib_s", "swap_mib_s", "stopped_pct"),
     *("steal_pct", "cpu_wait_pct", "memory_wait_pct", "io_wait_pct", "run_cpu_wait_pct"),
 )
 """The readings of the machine that are kept for a gap."""
@@ -247,6 +263,33 @@ def _stall_limit_ns(usual_us: float | None) -> float:
     return STALL_FACTOR * (usual_us or 0.0) * 1000
 
 
+_IDLE_CORES = 0.2
+_MOSTLY = 0.9
+_DELETES_ITERATOR = (
+    ("/keras/src/backend/tensorflow/trainer.py", ("fit", "evaluate", "predict")),
+    # All that `fit` held is deleted as it returns.
+    ("/keras/src/utils/traceback_utils.py", ("error_handler",)),
+)
+"""The ends of files of Keras and the functions in which the iterator of an epoch is deleted."""
+
+
+def takes_down_pipeline(
+    stack: Stack, meanwhile: Mapping[str, float] | None, model: Model | None
+) -> bool:
+    """Return whether TensorFlow takes down the data pipeline of the epoch before in a pause.
+
+    Then the run is idle, nearly always at a line of Keras that deletes its iterator.
+    """
+    idle = (meanwhile or {}).get("run_cores", _IDLE_CORES) < _IDLE_CORES
+    if not idle or not stack.places or model is None or model.backend != "tensorflow":
+        return False
+    seen, inner = stack.places[0].looks, stack.places[0].inner
+    return seen >= _MOSTLY * stack.looks and any(
+        inner.file.endswith(file) and inner.function in functions
+        for file, functions in _DELETES_ITERATOR
+    )
+
+
 # A pause of ten seconds has five records, of which the last counts.
 MOST = 4000
 
@@ -258,6 +301,8 @@ class Stacks:
         self._of_pauses: deque[Stack] = deque(maxlen=MOST)
         self._current: dict[int, Stack] = {}
         self._of_processes: dict[int, ProcessStack] = {}
+        self.source_lines = deque[SourceLines](maxlen=MOST_SOURCES)
+        """The lines of source at which pauses and stacks were."""
 
     def add(self, record: Stack | ProcessStack) -> None:
         """Add a stack; it replaces the earlier one of its pause, or those of earlier requests."""
@@ -298,6 +343,19 @@ class Stacks:
     def current_pause(self) -> Stack | None:
         """The stack of the current pause of the main process."""
         return self._current.get(0)
+
+    def stands_still_since(self, now: int, compiling: bool = False) -> int | None:
+        """Return the start of the current pause if the run hangs in it, wherever that is.
+
+        It hangs if it is long and nearly all stack samples are at one line; while the framework
+        may be `compiling`, also if it waits for data there.
+        """
+        stack = self.current_pause
+        if stack is None or not stack.places or now - stack.begin < STANDS_STILL_NS:
+            return None
+        if compiling and not _LOADS.search(stack.places[0].inner.file):
+            return None
+        return stack.begin if stack.places[0].looks >= _AT_ONE_LINE * stack.looks else None
 
     def has_pause_at(self, t: int) -> bool:
         """Return whether a time lies in a pause of the process that is shown in full."""

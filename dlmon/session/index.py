@@ -29,6 +29,7 @@ from dlmon.records import (
     ProcessStack,
     Profile,
     SessionHeader,
+    SourceLines,
     Stack,
     Trainer,
 )
@@ -48,7 +49,8 @@ _BY_TIME = attrgetter("t")
 _GROWING = (EnergyPoints, Marks, Series)
 _NEVER_CHANGES = (
     *(Alert, Epoch, EpochStatistics, Evaluation, Gap, MachineFacts, Mark, Model, NamedPause),
-    *(Notice, Output, PhaseSpan, ProcessStack, Profile, SessionHeader, Stack, Trainer),
+    *(Notice, Output, PhaseSpan, ProcessStack, Profile, SessionHeader),
+    *(SourceLines, Stack, Trainer),
 )
 _APART = frozenset((*_GROWING, *_NEVER_CHANGES))
 

@@ -17,6 +17,8 @@ from dlmon.records.record import record
 from dlmon.statistics.series import LARGEST, SMALLEST, Series
 
 LOSS = "loss"
+MEANS_OF_EPOCHS = ("keras", "tf_keras")
+"""The frameworks that report a metric during training as its mean since the epoch began."""
 LEAST_CHANGE = 1e-3
 """The smallest relative change that isn't noise."""
 # A forged log may hold any number of metrics.
@@ -39,6 +41,9 @@ def drawable(value: float | None) -> float | None:
 
 class Metric:
     """The values of one metric in training and in each validation."""
+
+    not_numbers = 0
+    """The number of training values that are NaN or infinite, which are gaps."""
 
     def __init__(self) -> None:
         self.series = Series()
@@ -83,6 +88,7 @@ class Metric:
         if drawn is not None:
             self.series.add(max(since_ns, self.last_ns), t, drawn)
             self.readings += 1
+        self.not_numbers += bool(why)
         self.newest, self.why, self.last_ns = value, why, t
 
     def add_validation(self, t: int, value: float | None, why: str) -> None:
@@ -123,6 +129,12 @@ class Learning:
             else:
                 begin_ns = record.begin if isinstance(record, Epoch) else since_ns
                 metric.add(begin_ns, reading.t, reading.value, reading.why)
+        if isinstance(record, Epoch):
+            for name, mean in record.metrics.items():
+                metric = self.metrics.get(name)
+                # The curve has the values of its steps; later ones are of the next epoch.
+                if metric and mean is not None and not metric.why and metric.last_ns <= record.end:
+                    metric.newest = mean
 
 
 _VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
@@ -192,9 +204,8 @@ class MetricReadings:
         if isinstance(record, (Batches, BatchSummary)):
             self._process(record.trainer).epoch = record.epoch
         elif isinstance(record, Trainer):
-            # Keras reports a metric during training as its mean since the epoch began.
-            is_keras = record.framework in ("keras", "tf_keras")
-            self._process(record.number).reads_means_of_epochs = is_keras
+            reads_means = record.framework in MEANS_OF_EPOCHS
+            self._process(record.number).reads_means_of_epochs = reads_means
         elif isinstance(record, Metrics):
             yield from self._in_metrics(record)
         elif isinstance(record, Epoch):
@@ -282,14 +293,10 @@ class _End(NamedTuple):
     why: str
 
 
-def _one_loop(epoch: Epoch) -> object:
-    return None
-
-
 def metric_figures(
     epochs: Sequence[Epoch],
     learning: Learning,
-    loop_of: Callable[[Epoch], object] = _one_loop,
+    loop_of: Callable[[Epoch], object] = lambda epoch: None,
 ) -> tuple[MetricFigure, ...]:
     """Return the figures of each metric, those of its validation after it; the loss first.
 

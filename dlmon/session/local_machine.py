@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dlmon.records import MachineFacts
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
     from dlmon.records import Facts
 
 
+def all_processes() -> LocalMachine:
+    """Return a source of all processes of this machine, read each second, and of nothing else."""
+    from dlmon.launch.sensors_process import SensorsProcess
+
+    return LocalMachine(make_sensors=partial(SensorsProcess, processes=True))
+
+
 class LocalMachine(MachineSource):
     """This machine, sampled while it is on.
 
@@ -25,6 +33,8 @@ class LocalMachine(MachineSource):
         make_sensors: makes the sensors process.
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
+
+    is_here = True
 
     def __init__(
         self,

@@ -12,16 +12,18 @@ from dlmon.records import (
     NUMBERS_PER_PART,
     Batches,
     BatchSummary,
+    CodeSamples,
     Epoch,
     Model,
-    SamplesPerSecond,
     StepParts,
+    Throughput,
     TokenShares,
     Trainer,
 )
 from dlmon.records.record import record
+from dlmon.records.words import TOKENS_PER_S
 from dlmon.session.plain_batches import PlainBatches
-from dlmon.session.time_breakdown import DataWait, StepMean, StepPartSums
+from dlmon.session.time_breakdown import DataWait, RecentCode, StepMean, StepPartSums
 from dlmon.statistics.projection import ValidationPasses
 from dlmon.statistics.steady_state import SteadyState
 from dlmon.statistics.totals import total
@@ -153,12 +155,13 @@ class Loop:
             wait_us=record.wait_us,
         )
 
-    def samples_per_second(self) -> SamplesPerSecond | None:
-        return self.steady.samples_per_second()
+    def samples_per_second(self) -> Throughput | None:
+        return self.steady.throughput()
 
-    def tokens_per_second(self) -> SamplesPerSecond | None:
+    def tokens_per_second(self) -> Throughput | None:
         """Return the steady throughput in tokens; None before it, or if batches hold none."""
-        return None if self.tokens is None else self.tokens.samples_per_second()
+        rate = None if self.tokens is None else self.tokens.throughput()
+        return None if rate is None else replace(rate, unit=TOKENS_PER_S)
 
     def add_epoch(self, epoch: Epoch) -> None:
         """Add an epoch that has ended, or replace it once its validation is known."""
@@ -179,7 +182,7 @@ class Loop:
         return None if compile_us is None else compile_us / 1e6 + self.validations.compile_s
 
     def whole_s(self, without: Epoch | None = None) -> tuple[list[float], list[float]]:
-        """Return the times of whole epochs: of those that compiled, and of the others.
+        """Return the times of whole epochs without a profile: that compiled, and the others.
 
         Args:
             without: an epoch that isn't over yet.
@@ -187,7 +190,7 @@ class Loop:
         compiled: list[float] = []
         uncompiled: list[float] = []
         for epoch in self.epochs.values():
-            if epoch.whole and epoch.end > epoch.begin and epoch is not without:
+            if epoch.is_timed and epoch is not without:
                 took_s = (epoch.end - epoch.begin) / 1e9
                 (compiled if epoch.epoch in self.compiling else uncompiled).append(took_s)
         return compiled, uncompiled
@@ -257,9 +260,11 @@ class ProcessRate:
     """The steady throughput of one training process; None before it is steady.
 
     Attributes:
-        step_ms: the mean time of its steady steps.
+        step_ms: the median time of its steady steps: one rank alone may stall at the start.
         wait: the wait for data of its newest steps, if measured.
         work: their time outside of backward and the optimizer, if measured.
+        parts: the sums of their parts, if `work` is known.
+        code: the newest samples of the script's own code.
         gpus: NVML's numbers of the GPUs that it trains on, on its host.
         is_of_tasks: whether several tasks of a Slurm step train.
         tokens_per_second: its throughput in tokens; None if samples hold none.
@@ -270,6 +275,8 @@ class ProcessRate:
     step_ms: float | None = None
     wait: StepMean | None = None
     work: StepMean | None = None
+    parts: StepParts | None = None
+    code: CodeSamples | None = None
     gpus: tuple[int, ...] = ()
     is_of_tasks: bool = False
     tokens_per_second: float | None = None
@@ -300,9 +307,13 @@ class ProcessLoops:
         """By process, without number 0."""
         self._waits: defaultdict[int, DataWait] = defaultdict(DataWait)
         self._parts: defaultdict[int, StepPartSums] = defaultdict(StepPartSums)
+        self._code: defaultdict[int, RecentCode] = defaultdict(RecentCode)
         self._epochs: defaultdict[int, dict[int, Epoch]] = defaultdict(dict)
 
-    def add(self, record: Trainer | Model | Batches | BatchSummary | Epoch | StepParts) -> None:
+    def add(
+        self,
+        record: Trainer | Model | Batches | BatchSummary | Epoch | StepParts | CodeSamples,
+    ) -> None:
         if isinstance(record, Trainer):
             if record.number in self.known or len(self.known) < MAX_TRAINERS:
                 self.known[record.number] = record
@@ -314,6 +325,8 @@ class ProcessLoops:
             self._epochs[record.epoch][number] = record
         elif isinstance(record, StepParts):
             self._parts[number].add(record)
+        elif isinstance(record, CodeSamples):
+            self._code[number].add(record)
         elif isinstance(record, Model):
             self.loops[number].begin(record)
         else:
@@ -363,8 +376,8 @@ class ProcessLoops:
     def together(
         self,
         loop: Loop,
-        of: Callable[[Loop], SamplesPerSecond | None] = Loop.samples_per_second,
-    ) -> SamplesPerSecond | None:
+        of: Callable[[Loop], Throughput | None] = Loop.samples_per_second,
+    ) -> Throughput | None:
         """Return the throughput of all processes in a loop.
 
         They step together, so a slow one slows all: their errors add up.
@@ -374,20 +387,22 @@ class ProcessLoops:
             return None
         other_rates = map(of, self._like(loop).values())
         rates = [main_rate, *(rate for rate in other_rates if rate is not None)]
-        return SamplesPerSecond(
+        return Throughput(
             median=sum(rate.median for rate in rates),
             mean=sum(rate.mean for rate in rates),
             standard_error=total(rate.standard_error for rate in rates),
             jitter=sum(rate.jitter for rate in rates),
             band=total(rate.band for rate in rates),
+            unit=main_rate.unit,
         )
 
     def rates(
         self,
-        main_rate: SamplesPerSecond | None,
+        main_rate: Throughput | None,
         loop: Loop,
         own_wait: DataWait,
         own_parts: StepPartSums,
+        own_code: RecentCode,
     ) -> tuple[ProcessRate, ...]:
         """Return the throughput of each process in a loop; `main_rate` is that of process 0."""
         rates, loops = [], self._like(loop)
@@ -397,16 +412,20 @@ class ProcessLoops:
             if like is None:
                 rates.append(ProcessRate(trainer, None, is_of_tasks=is_of_tasks))
                 continue
-            rate = like.steady.samples_per_second() if number else main_rate
+            rate = like.steady.throughput() if number else main_rate
             tokens = like.tokens_per_second()
-            mean_us, wait = like.steady.mean_step_us, self._waits[number] if number else own_wait
+            usual_us, wait = like.steady.usual_step_us, self._waits[number] if number else own_wait
+            parts = self._parts[number] if number else own_parts
+            code, work = self._code[number] if number else own_code, parts.own_work()
             process = ProcessRate(
                 trainer,
                 samples_per_second=None if rate is None else rate.mean,
                 tokens_per_second=None if tokens is None else tokens.mean,
-                step_ms=None if mean_us is None else mean_us / 1000,
+                step_ms=None if usual_us is None else usual_us / 1000,
                 wait=wait.per_step(),
-                work=(self._parts[number] if number else own_parts).own_work(),
+                work=work,
+                parts=None if work is None else parts.recent,
+                code=code.newest,
                 gpus=() if like.model is None else like.model.gpus,
                 is_of_tasks=is_of_tasks,
             )

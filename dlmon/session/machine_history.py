@@ -9,16 +9,35 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from itertools import compress
 from typing import TYPE_CHECKING
 
 from dlmon.quantities import GPU_ACTIVITY
-from dlmon.records import Machine, MachineFacts, MachineUse
+from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, MachineUse
 from dlmon.statistics.series import Series
 
 # Not imported at run time: a screen of a machine alone needs no epochs.
 if TYPE_CHECKING:
     from dlmon.records import Epoch
+
+
+GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
+
+
+def gpus_of(machine: Machine | None, facts: MachineFacts) -> tuple[Gpu, ...]:
+    """Return the GPUs of the newest sample; once lost, those of the facts without readings."""
+    if machine is not None and machine.gpus is not None:
+        return machine.gpus
+    lost = machine.why.get("gpus") if machine is not None else None
+    why = dict.fromkeys(GPU_READINGS, lost) if lost else {}
+    return tuple(Gpu(gpu.index, why=why) for gpu in facts.gpus or ())
+
+
+def facts_of_gpu(facts: MachineFacts, index: int) -> GpuFacts:
+    """Return the facts of a GPU, all of them unknown if the machine has none of it."""
+    gpus = (gpu for gpu in facts.gpus or () if gpu.index == index)
+    return next(gpus, GpuFacts(index, ""))
 
 
 class MachineHistory:
@@ -36,6 +55,8 @@ class MachineHistory:
         """The CPU time of the run alone; 100 % is one core. Empty without a run."""
         self.cpu_power_w = self._series()
         self.memory_mib = self._series()
+        self.disk_mib_s = self._series()
+        """What all disks read and wrote."""
         self.gpu_utilization_pct: dict[int, Series] = {}
         self.gpu_memory_mib: dict[int, Series] = {}
         self.gpu_power_w: dict[int, Series] = {}
@@ -43,13 +64,16 @@ class MachineHistory:
         self.gpu_memory_peak_mib: dict[int, int] = {}
         """The most memory in use on each GPU in any reading."""
         self.gpu_activity: dict[str, dict[int, Series]] = {}
-        """The activity of each GPU, by the name of the reading."""
+        """The activity and the clock of each GPU, by the name of the reading."""
         self.run_memory_peak_mib: int | None = None
         """The most memory that the run's processes held in any reading."""
         self.energy = EnergyMeter()
 
-    def add(self, sample: Machine) -> int:
-        """Add a sample; return the begin of the time that it stands for."""
+    def add(self, sample: Machine, is_whole: bool = True) -> int:
+        """Add a sample; return the begin of the time that it stands for.
+
+        If it is not whole, the run was suspended in a part of that time: it is only the latest.
+        """
         # Imported late: the first paint needs no readings.
         from dlmon.records.changes import merge
 
@@ -59,6 +83,9 @@ class MachineHistory:
         if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
             start_ns = before.t
         self.latest = merged = merge(before, sample)
+        if not is_whole:
+            self.energy.lose(sample.t, WAS_SUSPENDED)
+            return start_ns
         self.energy.add(sample)
         for series, group, name in (
             (self.cpu_pct, merged.cpu, "pct"),
@@ -69,6 +96,10 @@ class MachineHistory:
             value = getattr(group, name, None)
             if value is not None:
                 series.add(start_ns, sample.t, value)
+        disk = merged.disk
+        if disk is not None and (disk.read_mib_s is not None or disk.write_mib_s is not None):
+            disk_mib_s = (disk.read_mib_s or 0.0) + (disk.write_mib_s or 0.0)
+            self.disk_mib_s.add(start_ns, sample.t, disk_mib_s)
         rss_mib = None if merged.process is None else merged.process.rss_mib
         if rss_mib is not None:
             self.run_memory_peak_mib = max(self.run_memory_peak_mib or 0, rss_mib)
@@ -86,7 +117,7 @@ class MachineHistory:
                     if gpu.index not in of_gpus:
                         of_gpus[gpu.index] = self._series()
                     of_gpus[gpu.index].add(start_ns, sample.t, value)
-            for name in GPU_ACTIVITY:
+            for name in (*GPU_ACTIVITY, "sm_mhz"):
                 value = getattr(gpu, name)
                 if value is not None:
                     of_gpus = self.gpu_activity.setdefault(name, {})
@@ -96,6 +127,17 @@ class MachineHistory:
                         of_gpus[gpu.index] = Series(self.bucket_ns * max(2, gpus))
                     of_gpus[gpu.index].add(start_ns, sample.t, value)
         return start_ns
+
+    def gpu_series(self, reading: str, index: int) -> Series:
+        """Return a reading of a GPU over time, by its field in `Gpu`; empty if it has none."""
+        of_gpus = {
+            "utilization_pct": self.gpu_utilization_pct,
+            "memory_used_mib": self.gpu_memory_mib,
+            "power_w": self.gpu_power_w,
+            "temperature_c": self.gpu_temperature_c,
+            **self.gpu_activity,
+        }
+        return of_gpus.get(reading, {}).get(index) or Series()
 
     def use(self) -> MachineUse:
         """Return the use of the machine over all of the time."""
@@ -138,6 +180,7 @@ STANDS_STILL = "its energy counter does not change"
 READ_TOO_LATE = "its energy counter was first read after the epoch had started"
 NOT_READ_SINCE = "its energy counter was not read after the epoch had ended"
 NO_WHOLE_EPOCH = "no whole epoch was trained"
+WAS_SUSPENDED = "its energy counter went on while the run was suspended"
 TOO_SHORT = "the epochs were too short for the interval of its energy readings"
 
 
@@ -177,6 +220,11 @@ class EnergyMeter:
             are_gone = sample.gpus_state is None or sample.gpus_state.is_gone
             for counter in self.gpus.values():
                 counter.add(sample.t, None, why, breaks=are_gone)
+
+    def lose(self, t: int, why: str) -> None:
+        """Take the energy from the last readings to the next as unknown."""
+        for counter in (self.cpu, *self.gpus.values()):
+            counter.add(t, None, why, breaks=True)
 
     @property
     def gpu_joules_since_start(self) -> dict[int, float]:

@@ -70,6 +70,11 @@ class ReplaySource(Player, SessionSource):
         return self._end_ns
 
     @property
+    def first_moment_ns(self) -> int:
+        # What comes before training shows nothing that moves.
+        return self._index.session.training_start or self.start_ns
+
+    @property
     def is_growing(self) -> bool:
         if self._index.session.result is not None:
             return False
@@ -135,6 +140,9 @@ class ReplaySource(Player, SessionSource):
                     break
             self._end_ns = max(self._end_ns, self._index.session.last_t)
             self._ahead_share = self._ahead.read_share
+            if self._ahead_share is None and self._index.session.running_time.was_suspended:
+                # Until now it was the last time in the log.
+                self._end_ns = self._index.session.last_t
         except OSError as error:
             self._take_error(error)
         is_over = self._ahead_share is None and self._index.session.result is not None
@@ -207,7 +215,8 @@ class ReplaySource(Player, SessionSource):
         if self._next is None:
             return False
         t = time_of(self._next)
-        if t is not None and t > self.position_ns and not self.at_end:
+        is_later = t is not None and self.session.running_time.at(t) > self.position_ns
+        if is_later and not self.at_end:
             return False
         self.session.add(self._next)
         self._next = None

@@ -22,24 +22,28 @@ from dlmon.comparison.same_script import script_of
 from dlmon.comparison.sides import (
     ACCOUNT,
     METRIC,
+    STEP_PART,
     THROUGHPUT,
-    NotComparable,
     NoThroughput,
     RunComparison,
     compare_sides,
 )
 from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of
-from dlmon.quantities import MEASURED_PEAK_PCT, PRINTED_PEAK_PCT, QUANTITIES, rate_unit, value_of
-from dlmon.records import Doubt, Model, Result, SessionHeader, Status
+from dlmon.quantities import MEASURED_PEAK_PCT, PRINTED_PEAK_PCT, QUANTITIES, value_of
+from dlmon.records import Doubt, Model, Record, Result, SessionHeader, Status
+from dlmon.records.training import STEP_PARTS
+from dlmon.records.words import SAMPLES_PER_S
 from dlmon.session.follower import SessionFollower
 from dlmon.session.learning import MetricFigure, metric_figures
+from dlmon.session.loss_by_step import LossBySteps
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 from dlmon.statistics.ratios import throughput_error
 
 OnRead = Callable[[float], object]
 """Called repeatedly with the share of logs that is read; an exception ends the reading."""
+TakeRecords = Callable[[list[Record]], object]
 
 
 def ignore(share: float) -> None:
@@ -55,6 +59,9 @@ def compare_logs(
         LogError: a log can't be read.
         NotComparable: a session is on both sides, or a side has no throughput.
     """
+    # The live screen opens without what hashes files.
+    from dlmon.session.code_changes import with_code_changes
+
     logs = [*base, *new]
 
     def read(number: int) -> RunFigures:
@@ -63,14 +70,12 @@ def compare_logs(
     runs = [read(number) for number in range(len(logs))]
     earlier = earlier_runs(logs)
     try:
-        return compare_sides(runs[: len(base)], runs[len(base) :], earlier)
+        return with_code_changes(compare_sides(runs[: len(base)], runs[len(base) :], earlier))
     except NoThroughput as refused:
         usable = _newest_before(refused.run, earlier, runs) if refused.run in runs[:1] else None
-        if usable is None:
-            raise
-        raise NotComparable(
-            f"{refused}; the newest run before it that has one is {usable}"
-        ) from None
+        hint = f"; the newest run before it that has one is {usable}" if usable else ""
+        comparison = with_code_changes(refused.comparison)
+        raise NoThroughput(refused.run, f"{refused}{hint}", comparison) from None
 
 
 def _newest_before(
@@ -101,34 +106,53 @@ def runs_that_ended(entries: Iterable[SessionEntry]) -> list[RunFigures]:
     return [figures_of_entry(entry) for entry in entries if entry.status in statuses]
 
 
-def read_figures(log: Path, on_read: OnRead = ignore) -> RunFigures:
-    """Read a log to its end, from its index if it has one, and return its figures.
+def read_pair_figures(log: Path) -> RunFigures:
+    """Read all of a log, and return its figures with the loss by steps.
+
+    Raises:
+        LogError: it can't be read.
+    """
+    losses = LossBySteps()
+    return replace(read_figures(log, take=losses.add), losses=losses.sums())
+
+
+def read_figures(
+    log: Path, on_read: OnRead = ignore, take: TakeRecords | None = None
+) -> RunFigures:
+    """Read a log to its end and return its figures; the arguments are those of `read_session`.
 
     Raises:
         LogError: it can't be read.
     """
     entry = read_entry(log)
-    session = read_session(log, on_read)
+    session = read_session(log, on_read, take)
     is_over = entry.status not in (Status.RUNNING, Status.UNKNOWN)
     snapshot, result = session.snapshot(is_over=is_over), session.result
     values = {} if result is None else _values_of(result)
     values |= _values_of(snapshot) | session.readings.means | session.readings.maxima
     curve = None
     if session.training_start is not None and session.throughput.end_ns is not None:
-        curve = Curve(session.throughput, session.training_start, unit=rate_unit(session))
+        curve = Curve(session.throughput, session.training_start, unit=session.throughput_unit)
     metrics = metric_figures(snapshot.epochs, session.learning, session.loops.of)
     figures = _figures(entry.header, entry.status, result, values, snapshot, metrics)
-    return _of_entry(replace(figures, curve=curve), entry)
+    return _of_entry(replace(figures, curve=curve, imported=session.imported), entry)
 
 
-def read_session(log: Path, on_read: OnRead = ignore) -> Session:
-    """Read a log to its current end, from its index if it has one.
+def read_session(log: Path, on_read: OnRead = ignore, take: TakeRecords | None = None) -> Session:
+    """Read a log to its current end.
+
+    Args:
+        log: the log.
+        on_read: called with the share that is read.
+        take: called with all records; without it, a log is read from its index if it has one.
 
     Raises:
         LogError: it can't be read.
     """
-    with contextlib.closing(SessionFollower(log, by_index=True)) as follower:
-        while follower.poll(0.1) or follower.read_share is not None:
+    with contextlib.closing(SessionFollower(log, by_index=take is None)) as follower:
+        while (records := follower.poll(0.1)) or follower.read_share is not None:
+            if take is not None:
+                take(records)
             on_read(1.0 if follower.read_share is None else follower.read_share)
         if follower.unreadable is not None:
             raise LogError(f"{log}: {follower.unreadable}")
@@ -185,6 +209,14 @@ def _figures(
         values["cost_usd_per_epoch"] = price * epoch.value / 3600
     account = getattr(snapshot, "time_breakdown", None) or getattr(result, "account", None) or {}
     values |= {f"{ACCOUNT}{part}": seconds for part, seconds in account.items()}
+    if snapshot is not None and (parts := snapshot.step_parts) is not None:
+        measured = {name: parts.share(name) for name in (*STEP_PARTS, "rest_us")}
+        step_ms = parts.step_us / max(1, parts.steps) / 1000
+        values |= {
+            f"{STEP_PART}{name.replace('_us', '_ms')}": share * step_ms
+            for name, share in measured.items()
+            if share is not None
+        }
     validity = getattr(snapshot, "validity", None) or result
     valid = getattr(validity, "is_valid", getattr(validity, "valid", None))
     warnings = getattr(validity, "warnings", getattr(validity, "against", None)) or {}
@@ -228,7 +260,7 @@ def _figures(
         steps_cap=_whole(options.get("steps")),
         devices=(settings.devices if settings else _whole(options.get("devices"))) or 1,
         batches=figures.batches if figures else None,
-        throughput_unit=rate_unit(figures),
+        throughput_unit=SAMPLES_PER_S if figures is None else figures.throughput_unit,
         timings=timings_of(figures),
         values=values,
         not_numbers={m.name: m.why for m in metrics if m.final is None and m.why},
@@ -257,11 +289,11 @@ def _framework_of(snapshot: Snapshot | None) -> dict[str, Any]:
 def _options_of(
     header: SessionHeader, model: Model | None, result: Result | None
 ) -> dict[str, Any]:
-    """Return the options of a run; for a script with its observed Keras backend."""
+    """Return the options of a run; for a script with its backend of Keras and its injections."""
     if not header.is_script:
         return header.options
     backend = model.backend if model is not None else result and result.options.get("backend")
-    return header.options if backend is None else {**header.options, "backend": backend}
+    return header.settings if backend is None else {**header.settings, "backend": backend}
 
 
 def _whole(value: object) -> int | None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from dlmon.records import (
     GRADIENTS_PHASE,
+    NOT_NUMBERS,
     SCRIPT_PHASE,
     Alert,
     AlertEvent,
@@ -25,6 +26,8 @@ from dlmon.records import (
     Evaluation,
     Facts,
     FrameworkMemory,
+    Imported,
+    Injection,
     LoopResult,
     Machine,
     Metrics,
@@ -37,26 +40,38 @@ from dlmon.records import (
     Phase,
     ProcessStack,
     Profile,
+    RateNow,
     Record,
     Requirement,
     Result,
     RunSeconds,
     SecondsPerEpoch,
     SessionHeader,
+    SourceLines,
     Stack,
     Status,
     StepParts,
+    Suspended,
     TimePart,
     TokenShares,
     Trainer,
 )
 from dlmon.records.changes import newest_facts
+from dlmon.records.words import STEPS_PER_S, TOKENS_PER_S
 from dlmon.session import reasons
 from dlmon.session.effective import effective_of
 from dlmon.session.epoch_comparison import EpochHistory, slow_epochs
 from dlmon.session.framework_memory import MemoryHistory, MemoryUse, out_of_memory_text
-from dlmon.session.gaps import MIN_GAP_NS, NEWEST_PAUSES, Gap, GapKind, Gaps, Stacks
-from dlmon.session.learning import Learning
+from dlmon.session.gaps import (
+    MIN_GAP_NS,
+    NEWEST_PAUSES,
+    Gap,
+    GapKind,
+    Gaps,
+    Stacks,
+    takes_down_pipeline,
+)
+from dlmon.session.learning import LOSS, Learning
 from dlmon.session.limits.evidence import Evidence, Limit
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
@@ -71,15 +86,31 @@ from dlmon.session.limits.find import (
 )
 from dlmon.session.limits.ranks import rank_holds_up
 from dlmon.session.limits.rules import gpu_lost
-from dlmon.session.limits.run_samples import RunSamples
+from dlmon.session.limits.run_samples import RunSamples, summed_parts, with_wait
+from dlmon.session.limits.time_parts import time_shares
 from dlmon.session.loops import Loop, Loops, ProcessLoops, ProcessRate, in_tokens, network_of
 from dlmon.session.machine_history import MachineHistory, NodeMachine
 from dlmon.session.marks import MOST_MARKS, Mark, MarkKind, Marks, Throttling, stalls
 from dlmon.session.plain_batches import PlainBatches
 from dlmon.session.readings import MachineReading, TrainingReadings, values_of
-from dlmon.session.snapshot import PhaseSpan, Progress, Snapshot, Validity, find_warnings
-from dlmon.session.time_breakdown import DataWait, RecentCode, StepPartSums, TimeBreakdown
+from dlmon.session.running_time import RunningTime
+from dlmon.session.snapshot import (
+    PhaseSpan,
+    Progress,
+    Snapshot,
+    Validity,
+    find_warnings,
+    is_stalled,
+)
+from dlmon.session.time_breakdown import (
+    DataWait,
+    RecentCode,
+    StepPartSums,
+    TimeBreakdown,
+    Waited,
+)
 from dlmon.statistics.projection import epoch_interval, project_epoch
+from dlmon.statistics.regular_gaps import RegularSteps
 from dlmon.statistics.series import Series
 from dlmon.statistics.steady_batches import MIN_OPENINGS
 from dlmon.statistics.steady_state import LEAST_FOR_P95, SteadyState
@@ -115,6 +146,9 @@ def time_of(record: Record) -> int | None:
         return record.t_last
     if isinstance(record, (Epoch, Evaluation, NamedPause)):
         return record.end
+    if isinstance(record, Suspended):
+        # It stops the session's clock.
+        return None
     t = getattr(record, "t", None)
     return t if isinstance(t, int) else None
 
@@ -124,6 +158,8 @@ class Session:
 
     def __init__(self, header: SessionHeader) -> None:
         self.header = header
+        self.running_time = RunningTime()
+        """The clock of all times in this session but those of the records that are added."""
         self.facts = header.machine
         """The newest facts of the machine."""
         self.machine = MachineHistory(_interval_of(header))
@@ -135,10 +171,16 @@ class Session:
         self.learning = Learning()
         self.memory = MemoryHistory()
         """The GPU memory of frameworks."""
+        self.injections: dict[str, Injection] = {}
+        self.imported: frozenset[str] = frozenset()
+        """The files of its repository that a script has imported, if that was asked for."""
+        """The outcomes of injections in the main process, by name."""
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
         self.result: Result | None = None
+        self._stopping_ns: int | None = None
+        self._stopped_stall: Gap | None = None
         self.newest_alert: Alert | None = None
         self.last_t = header.t
         self.training_start: int | None = None
@@ -159,6 +201,8 @@ class Session:
         self._output: deque[Output] = deque(maxlen=OUTPUT_LINES)
         self._notices: deque[Notice | Alert] = deque(maxlen=NOTICES)
         self._pauses: list[NamedPause] = []
+        self._taken_down_s: dict[int, float] = {}
+        """The seconds in which TensorFlow took down a data pipeline, by the start of the pause."""
         self.stacks = Stacks()
         self.profiles: deque[Profile] = deque(maxlen=20)
         """The newest profiles that the user requested."""
@@ -168,6 +212,8 @@ class Session:
         self._epoch_now = 0
         self._steps_done = self._updates_done = 0
         self._last_step_ns = 0
+        self._bad_since: tuple[int, int] | None = None
+        """The epoch and the step at the first NaN or infinite loss since the last good one."""
         self._build_start: int | None = None
         self._build_s = 0.0
 
@@ -189,7 +235,11 @@ class Session:
         Plain batches are added many at once, which gives the same session as one by one.
         """
         plain: PlainBatches | None = None
-        for record in records:
+        running_time = self.running_time
+        for logged in records:
+            record = running_time.of(logged) if running_time.was_suspended else logged
+            if record is None:
+                continue
             if isinstance(record, Batches):
                 plain = plain or self._plain_batches()
                 if plain is not None and plain.take(record):
@@ -230,15 +280,6 @@ class Session:
         if record.ended and is_main:
             self.time_breakdown.end_process(record.t)
 
-    def _add_profile(self, record: Profile) -> None:
-        self.profiles.append(record)
-
-    def _add_stack(self, record: Stack | ProcessStack) -> None:
-        self.stacks.add(record)
-
-    def _add_memory(self, record: FrameworkMemory) -> None:
-        self.memory.add(record)
-
     def _add_out_of_memory(self, record: OutOfMemory) -> None:
         self.memory.add(record)
         text = out_of_memory_text(record)
@@ -253,8 +294,11 @@ class Session:
         loop.shares = loop.shares.plus(record)
 
     def _add_sample(self, record: Machine) -> None:
-        start_ns, sample = self.machine.add(record), self.machine.latest
+        is_whole = self.running_time.sample_is_whole
+        start_ns, sample = self.machine.add(record, is_whole), self.machine.latest
         assert sample is not None
+        if not is_whole:
+            return
         gpus = self.gpus
         reading = MachineReading(start_ns, sample.t, values_of(sample, gpus))
         self.gaps.add_reading(reading)
@@ -267,16 +311,15 @@ class Session:
         for gpu_and_cause in self._throttling.new_reasons(record, sample.gpus or ()):
             self._mark(Mark(record.t, MarkKind.THROTTLING, *gpu_and_cause))
 
-    def _add_step_parts(self, record: StepParts) -> None:
-        self.step_parts.add(record)
-
-    def _add_code_samples(self, record: CodeSamples) -> None:
-        self.own_code.add(record)
-
     def _add_metrics(self, record: Metrics) -> None:
         # Metrics from before the phase belong to another one.
         since = self.phase_spans[-1].start if self.phase_spans else self.header.t
         self.learning.add(record, since)
+        loss = self.learning.metrics.get(LOSS)
+        if loss is None or loss.why not in NOT_NUMBERS:
+            self._bad_since = None
+        elif self._bad_since is None:
+            self._bad_since = self._epoch_now, self._steps_done
 
     def _add_facts(self, record: Facts) -> None:
         self.facts = newest_facts(self.facts, record.machine)
@@ -290,12 +333,18 @@ class Session:
         self._evaluation = record
         self.time_breakdown.end_evaluation(record)
 
-    def _add_output(self, record: Output) -> None:
-        self._output.append(record)
-
     def _add_notice(self, record: Notice) -> None:
         self._notices.append(record)
         self._mark(Mark(record.t, MarkKind.NOTICE, text=record.text))
+        if record.stops and self._stopping_ns is None:
+            self._stopping_ns = record.t
+            self._stopped_stall = self._stall(record.t)
+
+    def _add_injection(self, record: Injection) -> None:
+        self.injections[record.name] = record
+
+    def _add_imported(self, record: Imported) -> None:
+        self.imported |= frozenset(record.files)
 
     def _add_alert(self, record: Alert) -> None:
         text = alert_text(record)
@@ -324,7 +373,7 @@ class Session:
 
     def _add_of_another_process(self, record: Record) -> None:
         """Add a record of a process that trains beside the main one."""
-        if isinstance(record, (Model, Batches, BatchSummary, Epoch, StepParts)):
+        if isinstance(record, (Model, Batches, BatchSummary, Epoch, StepParts, CodeSamples)):
             self.trainers.add(record)
         if isinstance(record, (Batches, BatchSummary)):
             steps = self.steady.counts_steps if self.steady.batches else record.samples is None
@@ -342,14 +391,14 @@ class Session:
         return self.loops.now.steady
 
     @property
-    def counts_steps(self) -> bool:
-        """True if throughput is in steps, as the batch size is unknown."""
-        return self.loops.longest.steady.counts_steps
+    def throughput_unit(self) -> str:
+        """The unit of the throughput: steps/s if the size of a script's batches is unknown."""
+        return self.loops.longest.steady.unit
 
     @property
     def throughput(self) -> Series:
         """The throughput over time, in samples or steps."""
-        return self.steps_rate if self.counts_steps else self.samples_rate
+        return self.steps_rate if self.throughput_unit == STEPS_PER_S else self.samples_rate
 
     @property
     def counts(self) -> tuple[int, int, int, int, int]:
@@ -407,6 +456,8 @@ class Session:
     def _add_batches(self, record: Batches | BatchSummary) -> None:
         # Batches from before the pause in which a process ended may be sent after it.
         self.stacks.end_batch(0, record.t_last)
+        if self._stopped_stall is not None and record.t_last > self._stopped_stall.end:
+            self._stopped_stall = None
         if record.epoch != self._epoch_now:
             self._epoch_now, self._steps_done, self._updates_done = record.epoch, 0, 0
         if record.first == 0:
@@ -470,6 +521,13 @@ class Session:
             compiled |= sizes
             sources += [source] * len(dt_us)
         return sources
+
+    def _add_stack(self, record: Stack) -> None:
+        self.stacks.add(record)
+        pause = self.gaps.explained(Gap(record.begin, record.t, GapKind.BETWEEN))
+        is_final = not record.goes_on and not record.trainer
+        if is_final and takes_down_pipeline(record, pause.meanwhile, self.model):
+            self._taken_down_s[record.begin] = pause.seconds
 
     def _add_pause(self, record: NamedPause) -> None:
         self.time_breakdown.add_pause(record)
@@ -572,8 +630,8 @@ class Session:
         """Return all figures at one moment.
 
         Args:
-            now_ns: the moment, on the clock of the session's machine. Without it, or after the end,
-                it is that of the last record.
+            now_ns: the moment, on the session's `running_time`. Without it, or after the end, it
+                is that of the last record.
             is_over: the session is over though it has no result.
         """
         now = self.last_t if now_ns is None or self.result is not None else now_ns
@@ -582,9 +640,10 @@ class Session:
         longest, loops = self.loops.longest, self.loops.seen
         steady_loops = [loop.steady for loop in loops if loop.steady.steady]
         seconds_per_epoch = self._seconds_per_epoch(longest, is_over, why)
-        own_rate = longest.steady.samples_per_second()
+        own_rate = longest.steady.throughput()
         samples_per_second = self.trainers.together(longest)
-        trainers = self.trainers.rates(own_rate, longest, self.data_wait, self.step_parts)
+        of_main = self.data_wait, self.step_parts, self.own_code
+        trainers = self.trainers.rates(own_rate, longest, *of_main)
         tokens_per_second = self.trainers.together(longest, Loop.tokens_per_second)
         rough_step_us = longest.steady.rough_step_us
         compiled_s = [loop.compile_s for loop in loops if loop.compile_s is not None]
@@ -614,11 +673,9 @@ class Session:
             why[name] = not_built if lack == Requirement.MODEL else not_steady
         if self.header.is_machine_recording:
             why, lacking = dict.fromkeys(why, reasons.NO_WORKLOAD), {}
-        overdue_s = None
-        if not is_over:
-            since = self.time_breakdown.overdue_since(min(self.last_t, now), self.steady)
-            overdue_s = None if since is None else (now - since) / 1e9
-        sample = self.machine.latest
+        since = None if is_over else self._overdue_since(now)
+        overdue_s = None if since is None else (now - since) / 1e9
+        sample, regular = self.machine.latest, longest.steady.regular_steps()
         time_breakdown: dict[TimePart, float] = {}
         if not self.header.is_machine_recording:
             time_breakdown = self.time_breakdown.parts(
@@ -629,14 +686,18 @@ class Session:
         return Snapshot(
             header=self.header,
             phase=self.phase,
+            is_suspended=self.running_time.is_suspended,
+            suspended_s=self.running_time.suspended_ns / 1e9,
             model=self.model,
             gpus=self.gpus,
             elapsed_s=max(0, now - self.header.t) / 1e9,
-            progress=self._progress(now),
+            progress=self._progress(now, is_over),
             overdue_s=overdue_s,
-            samples_per_second_now=None if overdue_s else self._rate_now(self.throughput, now),
+            samples_per_second_now=self._rate_now(
+                self.throughput, self.throughput_unit, now, overdue_s
+            ),
             samples_per_second=samples_per_second,
-            tokens_per_second_now=None if overdue_s else self._rate_now(self.tokens_rate, now),
+            tokens_per_second_now=self._rate_now(self.tokens_rate, TOKENS_PER_S, now, overdue_s),
             tokens_per_second=tokens_per_second,
             token_shares=longest.shares,
             rough_step_ms=None if rough_step_us is None else rough_step_us / 1000,
@@ -650,7 +711,7 @@ class Session:
             run_seconds=run_seconds,
             epochs=tuple(map(self.trainers.with_samples, self._epochs_shown())),
             trainers=trainers,
-            counts_steps=self.counts_steps,
+            throughput_unit=self.throughput_unit,
             loops=tuple(self._loop_result(loop, longest, is_over) for loop in loops),
             measured_model=longest.model
             and replace(longest.model, samples_per_epoch=self.trainers.samples_of_all(longest)),
@@ -659,7 +720,6 @@ class Session:
                 samples_per_second,
                 tokens_per_second,
                 self.trainers.peak_of_all(longest),
-                longest.steady.counts_steps,
             ),
             evaluation=self._evaluation,
             machine=sample,
@@ -667,19 +727,26 @@ class Session:
             output=tuple(self._output),
             notices=tuple(self._notices),
             pauses=tuple(self._pauses),
-            limit=self._limit(is_over, trainers, is_overdue=overdue_s is not None),
+            limit=self._limit(is_over, trainers, time_breakdown, overdue_s, regular),
             time_breakdown=time_breakdown,
             validity=self._validity(time_breakdown, is_over),
             gaps=self.gaps.listed([loop.steady for loop in self.loops.all]),
             stacks=self.stacks.of_pauses,
+            source_lines=tuple(self.stacks.source_lines),
+            worker_stacks=tuple(s for s in self.stacks.of_processes if s.worker is not None),
             pause=None if is_over else self._pause(now),
-            regular_steps=longest.steady.regular_steps(),
+            stopped_stall=self._stopped_stall if is_over and self._was_stopped else None,
+            regular_steps=regular,
             memory=self.memory_use,
+            injections=tuple(self.injections.values()),
             result=self.result,
             why=why,
             lacking=lacking,
             step_parts=self.step_parts.total,
+            judged_parts=self._judged_parts(is_over),
             why_no_parts=self.step_parts.why,
+            stopping_s=None if self._stopping_ns is None else (now - self._stopping_ns) / 1e9,
+            silent_s=max(0, now - self.last_t) / 1e9,
         )
 
     @property
@@ -690,6 +757,21 @@ class Session:
             return False
         return result.status == Status.STOPPED or (result.exit_code or 0) < 0
 
+    def _overdue_since(self, now: int) -> int | None:
+        """Return the end of the last step, or the start of a hang elsewhere; None without one."""
+        since = self.time_breakdown.overdue_since(min(self.last_t, now), self.steady)
+        if since is None:
+            since = self.stacks.stands_still_since(now, self.phase == "compiling")
+        return since
+
+    def _stall(self, now: int) -> Gap | None:
+        """Return the current gap if the next step is overdue, with or without a stack."""
+        since = self._overdue_since(now)
+        if since is None:
+            return None
+        step = self._epoch_now if self.gaps.has_epochs else None, self._steps_done
+        return self._pause(now) or Gap(since, now, GapKind.STALL, *step)
+
     def _pause(self, now: int) -> Gap | None:
         """Return the current gap without a batch, if its process has reported one."""
         stack = self.stacks.current_pause
@@ -699,15 +781,18 @@ class Session:
         kind = GapKind.STALL if is_in_epoch else GapKind.BETWEEN
         step = self._steps_done if is_in_epoch else None
         epoch = self._epoch_now if is_in_epoch else max(0, self._epoch_now - 1)
+        if not self.loops.longest.steady.batches:
+            return self.gaps.explained(Gap(stack.begin, now, GapKind.OPENING))
         gap = Gap(stack.begin, now, kind, epoch if self.gaps.has_epochs else None, step)
         return self.gaps.explained(gap)
 
     def _validity(self, parts: dict[TimePart, float], is_over: bool) -> Validity | None:
         if self.header.is_machine_recording:
             return None
-        loop, facts = self.loops.longest, self.header.machine
+        loop, facts, bad = self.loops.longest, self.header.machine, self.bad_loss(is_over)
+        loss = None if bad is None else bad.reasons[0]
         return find_warnings(
-            loop.steady, parts, self.readings, facts, loop.model, self.gpus, is_over
+            loop.steady, parts, self.readings, facts, loop.model, self.gpus, is_over, loss
         )
 
     def _loop_result(self, loop: Loop, longest: Loop, is_over: bool) -> LoopResult:
@@ -730,25 +815,40 @@ class Session:
             headline=True if loop is longest else None,
         )
 
-    def _rate_now(self, series: Series, now: int) -> float | None:
+    def _rate_now(
+        self, series: Series, unit: str, now: int, overdue_s: float | None
+    ) -> RateNow | None:
         """Return the throughput of the last two seconds of training, or of two slow steps.
 
         A batch is recorded when it ends, so the last one counts until the next is overdue.
         """
-        if self.result is not None or self.phase not in STEADY_PHASES:
+        is_training = self.phase in STEADY_PHASES and not self.running_time.is_suspended
+        if overdue_s or self.result is not None or not is_training:
             return None
         window_ns = max(2_000_000_000, 2 * self._last_step_ns)
-        return series.columns(now - window_ns, window_ns, 1)[0]
+        (mean,) = series.columns(now - window_ns, window_ns, 1)
+        return None if mean is None else RateNow(mean, unit)
 
     def _limit(
-        self, is_over: bool, trainers: Sequence[ProcessRate], is_overdue: bool = False
+        self,
+        is_over: bool,
+        trainers: Sequence[ProcessRate],
+        time_breakdown: Mapping[TimePart, float],
+        overdue_s: float | None,
+        regular: RegularSteps | None,
     ) -> Limit | None:
         loss, latest = self.bad_loss(is_over), self.machine.latest
+        taken_down_s = sum(self._taken_down_s.values())
+        time = time_shares(time_breakdown, self._pauses, is_over, overdue_s or 0.0, taken_down_s)
         inputs = (self.facts, self.model, is_over)
-        if loss is None and not is_over and not self._checks.are_enough:
+        start: tuple[Evidence, ...] = ()
+        if not is_over and not self._checks.are_settled:
             checks = self._start_checks.newest_checks(inputs, self._check_start)
-            limit = limit_of(checks, is_over)
-            return limit if limit is not None and limit.evidence else None
+            if loss is None and not self._checks.are_enough:
+                limit = limit_of(checks, is_over, time=time)
+                return limit if limit is not None and limit.evidence else None
+            of_start = limit_of(checks, is_over)
+            start = () if of_start is None else of_start.evidence
         lost = None
         if latest is not None and self._checks.are_enough:
             lost = gpu_lost(self._checks.newest, latest, self.gpus, is_over)
@@ -756,11 +856,15 @@ class Session:
         def check(samples: tuple[Machine, ...], at_ns: int) -> RuleCheck:
             return self._check_training(samples, at_ns, is_over, is_lost=lost is not None)
 
-        if is_overdue:
+        if is_stalled(overdue_s, regular):
             # The limit of the steps before says nothing of now.
             return limit_of((), is_over, (loss, lost))
         checks = self._checks.newest_checks((*inputs, lost is not None), check)
-        return limit_of(checks, is_over, (loss, lost, rank_holds_up(trainers, is_over)))
+        ranks = rank_holds_up(trainers, is_over)
+        if not self._checks.are_settled:
+            # What took the CPU at the start holds until it is known of the training alone.
+            checks = tuple(check.with_evidence(start) for check in checks)
+        return limit_of(checks, is_over, (loss, lost), ranks, time)
 
     def _check_start(self, samples: tuple[Machine, ...], at_ns: int) -> RuleCheck:
         cpus, interval_s = self.header.options.get("cpus"), self.machine.interval_s
@@ -771,7 +875,9 @@ class Session:
         self, samples: tuple[Machine, ...], at_ns: int, is_over: bool, is_lost: bool
     ) -> RuleCheck:
         """Check the rules for samples of steady training that end at a moment."""
-        model, wait = self.model, self.data_wait.before(at_ns)
+        model, (wait, records) = self.model, self._judged_steps(at_ns, is_over)
+        window = f"the last {WINDOW_S if wait is None else wait.window_s:.0f} s"
+        window = "all steps" if is_over else window
         backend = model.backend if model is not None else None
         run = RunSamples(
             samples,
@@ -780,10 +886,10 @@ class Session:
             cpus=self.header.options.get("cpus"),
             threads=self.header.options.get("threads"),
             waited_share=None if wait is None else wait.share,
-            waited_window_s=WINDOW_S if wait is None else wait.window_s,
+            waited_window=window,
             workers=model.workers if model is not None else None,
             unmeasured=unmeasured_wait(backend) if wait is None else None,
-            parts=self.step_parts.before(at_ns),
+            step_records=records,
             code=self.own_code.before(at_ns),
             model=model,
             is_over=is_over,
@@ -794,6 +900,19 @@ class Session:
         )
         return check_rules(run)
 
+    def _judged_steps(self, at_ns: int, is_over: bool) -> tuple[Waited | None, Sequence[StepParts]]:
+        """Return the data wait and the parts of steps before a moment; of all steps at the end."""
+        if not is_over:
+            return self.data_wait.before(at_ns), self.step_parts.items_before(at_ns)
+        total = self.step_parts.total
+        return self.data_wait.whole, () if total is None else (total,)
+
+    def _judged_parts(self, is_over: bool) -> StepParts | None:
+        """Return the parts of the steps that the newest check of the rules judged."""
+        wait, records = self._judged_steps(self._checks.newest_at_ns or self.last_t, is_over)
+        parts = summed_parts(records) or self.step_parts.total
+        return with_wait(parts, None if wait is None else wait.share)
+
     def bad_loss(self, is_over: bool) -> Evidence | None:
         return loss_is_no_number(
             self.learning.metrics,
@@ -802,6 +921,7 @@ class Session:
             self.model.precision if self.model is not None else None,
             self.header.is_script,
             is_over,
+            self._bad_since,
         )
 
     @property
@@ -965,11 +1085,13 @@ class Session:
             return RunSeconds(value, max(0.0, value - half), value + half, projected=True)
         return RunSeconds(value, None, None, projected=True)
 
-    def _progress(self, now: int) -> Progress | None:
+    def _progress(self, now: int, has_ended: bool) -> Progress | None:
         model = self.model
         if model is None:
             return None
         over = self._finished_epoch()
+        # A process that closes in the middle of an epoch ends early.
+        has_ended = has_ended or (self.phase == "closing" and over is None)
         # The validation is a part of the epoch.
         is_over = over is not None and (self.phase != "validating" or self._unvalidated is None)
         epoch = max(0, self._epoch_now if over is None else over.epoch)
@@ -983,7 +1105,7 @@ class Session:
         epoch_left_s = run_left_s = end_left_s = None
         if model.steps_per_epoch is None:
             done = self._steps_done if over is None else over.steps or 0
-            steps, left_s = self._of_all_steps(model)
+            steps, left_s = self._of_all_steps(model, has_ended)
             # The end of a loop that goes on beyond its requested steps is unknown.
             steps = None if steps is None or steps < done else steps
             return Progress(
@@ -993,7 +1115,7 @@ class Session:
         steps = max(0, min(model.steps_per_epoch, model.steps_cap or model.steps_per_epoch))
         done = steps if all_done or over is not None else min(self._steps_done, steps)
         step_us = self.steady.mean_step_us
-        if step_us is not None and self.result is None:
+        if step_us is not None and not has_ended:
             validating_s = self._time_in("validating", now, 0 if over is None else over.end)
             if over is not None and over.validation is not None:
                 # The time of the validation passes before the current one.
@@ -1031,14 +1153,14 @@ class Session:
             updates=updates,
         )
 
-    def _of_all_steps(self, model: Model) -> tuple[int | None, float | None]:
+    def _of_all_steps(self, model: Model, has_ended: bool) -> tuple[int | None, float | None]:
         """Return the steps of a loop without epochs, and the remaining time of any loop's steps."""
         if model.steps is None or model.steps < 1:
             return None, None
         done = [e.steps or 0 for e in self._epochs if e.epoch >= (model.first_epoch or 0)]
         remaining = max(0, model.steps - sum(done) - self._steps_done)
         step_us = self.steady.mean_step_us
-        left_s = None if step_us is None or self.result is not None else remaining * step_us / 1e6
+        left_s = None if step_us is None or has_ended else remaining * step_us / 1e6
         return model.steps if model.has_epochs is False else None, left_s
 
     def _finished_epoch(self) -> Epoch | None:
@@ -1129,11 +1251,13 @@ ADD: dict[type[Any], Callable[[Session, Any], None]] = {
     Alert: Session._add_alert,
     Batches: Session._add_batches,
     BatchSummary: Session._add_batches,
-    CodeSamples: Session._add_code_samples,
+    CodeSamples: lambda session, record: session.own_code.add(record),
     Epoch: Session._add_epoch,
     Evaluation: Session._add_evaluation,
     Facts: Session._add_facts,
-    FrameworkMemory: Session._add_memory,
+    FrameworkMemory: lambda session, record: session.memory.add(record),
+    Injection: Session._add_injection,
+    Imported: Session._add_imported,
     Machine: Session._add_sample,
     Metrics: Session._add_metrics,
     Model: Session._add_model,
@@ -1141,17 +1265,19 @@ ADD: dict[type[Any], Callable[[Session, Any], None]] = {
     Node: Session._add_node,
     Notice: Session._add_notice,
     OutOfMemory: Session._add_out_of_memory,
-    Output: Session._add_output,
+    Output: lambda session, record: session._output.append(record),
     Phase: Session._add_phase,
-    ProcessStack: Session._add_stack,
-    Profile: Session._add_profile,
+    ProcessStack: lambda session, record: session.stacks.add(record),
+    Profile: lambda session, record: session.profiles.append(record),
     Result: Session._add_result,
-    Stack: Session._add_stack,
-    StepParts: Session._add_step_parts,
+    SourceLines: lambda session, record: session.stacks.source_lines.append(record),
+    Stack: lambda session, record: session._add_stack(record),
+    StepParts: lambda session, record: session.step_parts.add(record),
+    Suspended: lambda session, record: session.running_time.add(record),
     TokenShares: Session._add_token_shares,
     Trainer: Session._add_process,
 }
-"""The method that adds each type of record."""
+"""Adds a record to a session, by its type."""
 _OF_ALL_PROCESSES = frozenset(
     (FrameworkMemory, OutOfMemory, ProcessStack, Profile, Stack, TokenShares)
 )

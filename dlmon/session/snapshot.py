@@ -12,6 +12,7 @@ from dlmon.records import (
     Doubt,
     Epoch,
     Evaluation,
+    Injection,
     LoopResult,
     Machine,
     MachineFacts,
@@ -19,15 +20,18 @@ from dlmon.records import (
     NamedPause,
     Notice,
     Output,
+    ProcessStack,
+    RateNow,
     Requirement,
     Result,
     RunSeconds,
-    SamplesPerSecond,
     SecondsPerEpoch,
     SessionHeader,
+    SourceLines,
     Stack,
     StepParts,
     StepTime,
+    Throughput,
     TimePart,
 )
 from dlmon.records.record import record
@@ -86,6 +90,10 @@ class Snapshot:
 
     header: SessionHeader
     phase: str | None
+    is_suspended: bool
+    """True while all processes of the run are suspended."""
+    suspended_s: float
+    """The time for which they were, which no figure includes."""
     model: Model | None
     gpus: tuple[int, ...]
     """The NVML indices of the GPUs of this machine that train."""
@@ -93,10 +101,10 @@ class Snapshot:
     progress: Progress | None
     overdue_s: float | None
     """The time since the last step, if the next one is overdue."""
-    samples_per_second_now: float | None
-    samples_per_second: SamplesPerSecond | None
-    tokens_per_second_now: float | None
-    tokens_per_second: SamplesPerSecond | None
+    samples_per_second_now: RateNow | None
+    samples_per_second: Throughput | None
+    tokens_per_second_now: RateNow | None
+    tokens_per_second: Throughput | None
     """Throughput in tokens, with padding; None without tokens, or before steady training."""
     token_shares: Shares
     """The shares of the tokens of sampled batches that are no padding, or have labels."""
@@ -112,8 +120,8 @@ class Snapshot:
     epochs: tuple[Epoch, ...]
     trainers: tuple[ProcessRate, ...]
     """The throughput of each process of a script that trains."""
-    counts_steps: bool
-    """True if throughput is in steps, as the batch size is unknown."""
+    throughput_unit: str
+    """The unit of the throughput: steps/s if the size of a script's batches is unknown."""
     loops: tuple[LoopResult, ...]
     """The loops; similar ones are merged."""
     measured_model: Model | None
@@ -136,6 +144,10 @@ class Snapshot:
     """Times of over a second without a batch."""
     stacks: tuple[Stack, ...]
     """The stacks of the threads that train, in gaps."""
+    source_lines: tuple[SourceLines, ...]
+    """The lines of source at which the newest gaps were."""
+    worker_stacks: tuple[ProcessStack, ...]
+    """The stacks of the workers of data loaders at the last request."""
     pause: Gap | None
     """The current gap."""
     regular_steps: RegularSteps | None
@@ -147,7 +159,17 @@ class Snapshot:
     """The requirement that the run lacks for each unknown figure, by name."""
     step_parts: StepParts | None = None
     """The parts of the measured steps."""
+    judged_parts: StepParts | None = None
+    """The parts of the steps that the limit follows from: of the last half minute, or of all."""
+    injections: tuple[Injection, ...] = ()
+    """The outcomes of the injections, as far as reported."""
     why_no_parts: str | None = None
+    silent_s: float = 0.0
+    """The time since the last record of any kind."""
+    stopping_s: float | None = None
+    """The time since it was asked to end; None if it was not, or in logs of earlier versions."""
+    stopped_stall: Gap | None = None
+    """The gap in which a run was asked to end, if its next step was overdue and never came."""
 
     @property
     def not_padding(self) -> float | None:
@@ -204,6 +226,21 @@ class Snapshot:
         return self.machine.wall + self.machine_age_s
 
 
+STALLED_S = 10.0
+"""A run is stalled if no step ends for this time."""
+
+
+def is_stalled(overdue_s: float | None, regular: RegularSteps | None) -> bool:
+    """Return whether a run is stalled; some steps regularly take long.
+
+    Args:
+        overdue_s: the time since the last step, if the next one is overdue.
+        regular: the long steps that come regularly.
+    """
+    regular_s = 0.0 if regular is None else regular.seconds / regular.times
+    return overdue_s is not None and overdue_s >= max(STALLED_S, 2 * regular_s)
+
+
 MIN_STEADY_S = 5.0
 """The least steady training for valid figures, and the least training of a sweep."""
 DRIFT = 0.02
@@ -231,6 +268,7 @@ def find_warnings(
     model: Model | None,
     gpus: Sequence[int],
     is_over: bool,
+    bad_loss: str | None = None,
 ) -> Validity | None:
     """Return the warnings against a session's figures; None before steady training.
 
@@ -244,6 +282,7 @@ def find_warnings(
         model: the model that trains.
         gpus: the NVML indices of the GPUs that train.
         is_over: the session is over; until then it may still last long enough.
+        bad_loss: the sentence that the newest training loss is NaN or infinite, if it is.
     """
     if not steady.steady and (model is None or not is_over):
         return None
@@ -252,8 +291,9 @@ def find_warnings(
         warnings[Doubt.TOO_SHORT] = _too_short(steady.seconds)
     drift = steady.blocks.drift()
     if drift is not None and abs(drift) >= DRIFT:
-        change = f"{100 * abs(drift):.0f} % {'faster' if drift > 0 else 'slower'}"
-        warnings[Doubt.NOT_STEADY] = f"not steady: its second half was {change} than its first"
+        ratio, word = (1 + drift, "fast") if drift > 0 else (1 / (1 + drift), "slow")
+        text = f"its second half was {ratio:.2f}× as {word} as its first"
+        warnings[Doubt.NOT_STEADY] = f"not steady: {text}"
     stalled_s = time_breakdown.get(TimePart.STALLS, 0.0)
     training_s = stalled_s + time_breakdown.get(TimePart.TRAINING, 0.0)
     if stalled_s > STALLED * training_s:
@@ -261,6 +301,8 @@ def find_warnings(
         warnings[Doubt.STALLS] = f"stalls took {share:.1f} % of the time of its batches"
     if model is not None and model.inferred is not None:
         warnings[Doubt.INFERRED_SAMPLES] = f"samples were inferred: {model.inferred}"
+    if bad_loss is not None:
+        warnings[Doubt.NAN_LOSS] = bad_loss
     warnings |= _warnings_of(readings, gpus)
     machine_warnings = {
         Doubt.CPU_SHARED: _cpu_shared(readings, machine.cores, bool(gpus)),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from dlmon.records import MachineFacts, Record, Result, Status
     from dlmon.session.machine_history import MachineHistory
+    from dlmon.session.marks import Mark
     from dlmon.session.session import Session
     from dlmon.session.snapshot import Snapshot
 
@@ -20,7 +21,8 @@ SLICE_S = 0.015
 # A key press goes through several queues, so it needs more than one turn of the event loop.
 PAUSE_S = 0.004
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-# After the machine slept, play resumes at its old position.
+# The clock moves by at most this much at once: after a sleep of the machine, playback resumes where
+# it was.
 MOST_AT_ONCE_NS = 2 * 10**9
 
 
@@ -35,6 +37,8 @@ class SessionSource:
     """Its status: running, completed, ..."""
     host: str | None = None
     """The host's name for ssh; None for this machine."""
+    is_here = False
+    """True if it began on this machine since the last boot: its processes may still run."""
     problem: str | None = None
     """The reason why a running session is silent, or what is missing; as of the last `poll`."""
     read_share: float | None = None
@@ -74,7 +78,7 @@ class SessionSource:
         raise NotImplementedError
 
     def second(self) -> int:
-        """Return the current second: a screen reads and paints once in each."""
+        """Return the current second: a screen reads and paints once a second."""
         raise NotImplementedError
 
     def stop(self) -> bool:
@@ -92,7 +96,8 @@ class SessionSource:
         Raises:
             NotControlled: the supervisor refuses, or can't be reached.
         """
-        return (*self.session.stacks.of_processes, *self.session.profiles)
+        stacks = self.session.stacks
+        return (*stacks.of_processes, *stacks.source_lines, *self.session.profiles)
 
     def detach(self) -> None:
         """Let the session go on without us."""
@@ -119,6 +124,8 @@ class MachineSource:
     """True if more readings may come; False for a recording that is over."""
     is_on = False
     """True while sampling."""
+    is_here = False
+    """True if these are the present processes of this machine."""
     status = ""
     """The sensors' last notice, such as why they are lost."""
     _unread_notices: tuple[str, ...] = ()
@@ -154,14 +161,11 @@ class RecordedMachine(MachineSource):
     """The machine of a session, as far as its log is read.
 
     `start` and `stop` control the reading; the recording goes on either way.
-
-    Args:
-        session: the source of the readings.
     """
 
     def __init__(self, session: SessionSource) -> None:
         self._source = session
-        self.host = session.host
+        self.host, self.is_here = session.host, session.is_here
         self._since_t = session.session.last_t
         self._noticed = frozenset(session.snapshot().notices)
         self._take()
@@ -206,7 +210,7 @@ class Player:
     position_ns: int
     """The moment that is shown, or will be once it is read."""
     read_share: float | None = None
-    """The share that is read of the way to a new position, 0 to 1; None once all is read."""
+    """The share read of the log up to a new position, 0 to 1; None once all is read."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock, self._clock_ns = clock, clock()
@@ -217,9 +221,19 @@ class Player:
         raise NotImplementedError
 
     @property
+    def first_moment_ns(self) -> int:
+        """The moment to play from."""
+        return self.start_ns
+
+    @property
     def end_ns(self) -> int:
         """The last moment that is recorded."""
         raise NotImplementedError
+
+    @property
+    def marks(self) -> Sequence[Mark]:
+        """The marks found so far, in the order of time."""
+        return ()
 
     @property
     def is_growing(self) -> bool:
@@ -249,14 +263,14 @@ class Player:
         return self.at_end and not self.is_growing
 
     def play(self) -> None:
-        """Resume, from the start if the end was reached."""
+        """Resume, from the first moment if the end was reached."""
         if self.is_over:
-            self.seek(self.start_ns)
+            self.seek(self.first_moment_ns)
         self.go_on()
         self.is_playing = True
 
     def stop_clock(self) -> None:
-        """Pause; `play` goes on."""
+        """Pause; `play` resumes."""
         self.is_playing = False
 
     def change_speed(self, steps: int) -> None:

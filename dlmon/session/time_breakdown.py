@@ -12,7 +12,6 @@ import math
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -38,6 +37,7 @@ from dlmon.records.record import record
 from dlmon.records.training import STEP_PARTS
 from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind, Gaps
 from dlmon.session.limits.find import WINDOW_S
+from dlmon.session.limits.run_samples import LEAST_FOR_ERROR, summed_parts
 from dlmon.session.plain_batches import PlainBatches
 from dlmon.statistics.steady_state import STALL_FACTOR, SteadyState
 
@@ -361,12 +361,8 @@ class StepMean:
     error_ms: float
 
 
-LEAST_FOR_ERROR = 8
-"""The least number of records for a standard error."""
-
-
 class Waited(NamedTuple):
-    """A wait for data: its share of a window, 0 to 1, and the length of the window."""
+    """A wait for data: its share of the steps of a window, 0 to 1, and the window's length."""
 
     share: float
     window_s: float
@@ -395,26 +391,42 @@ class Recent(Generic[_T]):
         while self._recent[0][0] < newest_ns - self._kept_ns:
             self._recent.popleft()
 
+    @property
+    def newest_ns(self) -> int | None:
+        """The time of the newest item."""
+        return self._recent[-1][0] if self._recent else None
+
+    def items_before(self, at_ns: int) -> list[_T]:
+        """Return the items of the half minute before a moment."""
+        first_ns = at_ns - int(WINDOW_S * 1e9)
+        return [item for t, item in self._recent if first_ns <= t <= at_ns]
+
 
 class DataWait(Recent[tuple[int, int | None, int]]):
-    """The time that batches waited for data: of all, and of each recent record."""
+    """The time that batches waited for data: of all, and of each recent record.
+
+    A record has its time and its wait, in microseconds, and its number of batches.
+    """
 
     waited_us: int | None = None
     """The wait of all batches; None if it was not measured."""
+    time_us = 0
+    """The time of all batches."""
 
     def add(self, record: Batches | BatchSummary) -> None:
         waited_us = self._add_wait(record.wait_us, record.time_us)
-        self._keep(record.t_last, (record.begin, waited_us, record.count))
+        self._keep(record.t_last, (record.time_us, waited_us, record.count))
 
     def add_plain(self, plain: PlainBatches) -> None:
         rows = zip(plain.records, plain.times_us, plain.ends_ns, strict=True)
         for batches, time_us, end_ns in rows:
             waited_us = self._add_wait(batches.wait_us, time_us)
-            self._recent.append((end_ns, (end_ns - time_us * 1000, waited_us, len(batches.dt_us))))
+            self._recent.append((end_ns, (time_us, waited_us, len(batches.dt_us))))
         self._drop_old(plain.end_ns)
 
     def _add_wait(self, wait_us: int | None, time_us: int) -> int | None:
         """Add the wait of a record, which is at most its time, and return it."""
+        self.time_us += time_us
         if wait_us is None:
             return None
         waited_us = min(wait_us, time_us)
@@ -427,10 +439,17 @@ class DataWait(Recent[tuple[int, int | None, int]]):
         end_ns = before[-1][0] if before else 0
         recent = [batches for end, batches in before if end >= end_ns - int(WINDOW_S * 1e9)]
         waits_us = [waited_us for _, waited_us, _ in recent if waited_us is not None]
-        span_us = (end_ns - min((begin for begin, _, _ in recent), default=end_ns)) / 1000
-        if not waits_us or span_us <= 0:
+        steps_us = sum(time_us for time_us, _, _ in recent)
+        if not waits_us or not steps_us:
             return None
-        return Waited(min(1.0, sum(waits_us) / span_us), min(WINDOW_S, span_us / 1e6))
+        return Waited(sum(waits_us) / steps_us, min(WINDOW_S, steps_us / 1e6))
+
+    @property
+    def whole(self) -> Waited | None:
+        """The wait in all batches; None if not measured."""
+        if self.waited_us is None or not self.time_us:
+            return None
+        return Waited(self.waited_us / self.time_us, self.time_us / 1e6)
 
     def per_step(self) -> StepMean | None:
         """Return the mean wait of recent steps; None if too few are known."""
@@ -480,20 +499,21 @@ class StepPartSums(Recent[StepParts]):
         sums: dict[str, Any] = {**dict.fromkeys(STEP_PARTS), **self._sums}
         return self._newest and replace(self._newest, **sums)
 
-    def before(self, at_ns: int) -> StepParts | None:
-        """Return the sums of the half minute before a moment; None if none was measured."""
-        first_ns = at_ns - int(WINDOW_S * 1e9)
-        recent = [parts for t, parts in self._recent if first_ns <= t <= at_ns]
-        return reduce(StepParts.plus, recent) if recent else None
+    @property
+    def recent(self) -> StepParts | None:
+        """The sums of all recent steps; None if none was measured."""
+        return summed_parts([parts for _, parts in self._recent])
 
     def own_work(self) -> StepMean | None:
-        """Return the mean time of recent steps outside backward and the optimiser.
+        """Return the mean time of recent steps outside the parts in which ranks wait for others.
 
-        In these two, ranks wait for each other. None if too few steps are known.
+        None if too few steps are known.
         """
+        recent = self.recent
+        waits = () if recent is None else recent.parts_with_waits
         return _mean_of(
             [
-                (parts.step_us - (parts.backward_us or 0) - (parts.optimizer_us or 0), parts.steps)
+                (parts.step_us - sum(getattr(parts, name) or 0 for name in waits), parts.steps)
                 for _, parts in self._recent
             ]
         )
@@ -505,10 +525,14 @@ class RecentCode(Recent[CodeSamples]):
     def add(self, record: CodeSamples) -> None:
         self._keep(record.t, record)
 
+    @property
+    def newest(self) -> CodeSamples | None:
+        """The samples of the last half minute that has any; None without samples."""
+        return self.before(self._recent[-1][0]) if self._recent else None
+
     def before(self, at_ns: int) -> CodeSamples | None:
         """Return the samples of the half minute before a moment; None if there are none."""
-        first_ns = at_ns - int(WINDOW_S * 1e9)
-        recent = [samples for t, samples in self._recent if first_ns <= t <= at_ns]
+        recent = self.items_before(at_ns)
         if not recent:
             return None
         counts: Counter[tuple[Frame, Frame | None]] = Counter()

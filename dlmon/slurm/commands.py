@@ -34,11 +34,6 @@ def has_slurm() -> bool:
 def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b"") -> bytes:
     """Run a Slurm command, without a shell, and return its stdout.
 
-    Args:
-        words: the program and its arguments.
-        timeout_s: the time to wait for it.
-        text: its stdin.
-
     Raises:
         SlurmError: the program is not installed, does not answer, or refuses.
     """

@@ -131,11 +131,7 @@ class SharedQueue:
 
 
 class NodeCopy:
-    """A process that copies a log from the node's own disk; it ends with us or with the job.
-
-    Args:
-        log: the path of the copy.
-    """
+    """A process that copies a log from the node's own disk; it ends with us or with the job."""
 
     def __init__(self, log: Path) -> None:
         self._log = log

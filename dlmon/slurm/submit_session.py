@@ -37,11 +37,6 @@ _TRIES = 100
 def submit_session(job: Job, options: SlurmOptions, text: str) -> Path:
     """Submit a job that records a session, and return the path of its future log.
 
-    Args:
-        job: the job.
-        options: the user's options for Slurm.
-        text: the options as typed.
-
     Raises:
         SlurmError: there is no Slurm here, or it refuses the job; no files remain.
         LogError: the log directory can't be written.

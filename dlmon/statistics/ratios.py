@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from dlmon.records import SamplesPerSecond, Word
+from dlmon.records import Throughput, Word
 from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95, student_95_of, student_p
 
@@ -76,6 +76,11 @@ class Ratio:
         return not self.low <= 1 <= self.high
 
     @property
+    def may_be_one(self) -> bool:
+        """True if its interval includes 1: there is no clear difference."""
+        return self.low is not None and self.high is not None and self.low <= 1 <= self.high
+
+    @property
     def claim(self) -> Claim:
         """The verdict on new against base, for a rate: more is faster."""
         if self.p is None:
@@ -106,7 +111,7 @@ def run_spread(groups: Iterable[Sequence[float]]) -> Error | None:
     return Error(math.sqrt(squares / degrees), degrees) if degrees else None
 
 
-def throughput_error(rate: SamplesPerSecond | None) -> Error | None:
+def throughput_error(rate: Throughput | None) -> Error | None:
     """Return the error of a run's throughput; None if its 95 % half-width, the band, is unknown.
 
     The degrees of freedom follow from the ratio of the band to the standard error. A band of 0 is

@@ -177,6 +177,11 @@ class Series:
                 covered_ns[edge] *= share
         return sum(compress(sums, covered_ns) if self._has_others else sums), sum(covered_ns)
 
+    def mean_between(self, start_ns: int, end_ns: int) -> float | None:
+        """Return the mean between two moments; None without a value."""
+        total, covered_ns = self._within(start_ns, end_ns)
+        return total / covered_ns if covered_ns else None
+
     def columns(self, start_ns: int, column_ns: int, count: int) -> list[float | None]:
         """Return the mean of each of `count` columns from `start_ns` on; None if it has no value.
 
@@ -185,7 +190,10 @@ class Series:
         """
         column_ns = max(1, column_ns)
         edges = range(start_ns, start_ns + column_ns * count, column_ns)
-        sums = [self._within(edge, edge + column_ns) for edge in edges]
+        if self.width_ns % column_ns or start_ns % column_ns:
+            sums = [self._within(edge, edge + column_ns) for edge in edges]
+        else:
+            sums = self._parts_of_buckets(edges, column_ns / self.width_ns)
         means = [total / covered_ns if covered_ns else None for total, covered_ns in sums]
         if self.end_ns is None:
             return means
@@ -200,6 +208,15 @@ class Series:
                 covered_ns = sums[last][1]
                 means[last] = (mean * covered_ns + before * open_ns) / (covered_ns + open_ns)
         return means
+
+    def _parts_of_buckets(self, starts: range, share: float) -> list[tuple[float, float]]:
+        """Return value × time and the time with a value of columns that are parts of buckets."""
+        indexes = (start_ns // self.width_ns - self.first for start_ns in starts)
+        sums, covered_ns, count = self.sums, self.covered_ns, len(self.sums)
+        return [
+            (sums[at] * share, covered_ns[at] * share) if 0 <= at < count else (0.0, 0.0)
+            for at in indexes
+        ]
 
     def extremes(self, start_ns: int, end_ns: int) -> tuple[float, float] | None:
         """Return the least and the greatest mean of the buckets between two moments."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dlmon.records.words import SAMPLES_PER_S, STEPS_PER_S
 from dlmon.statistics.histogram import StepHistogram
 from dlmon.statistics.intervals import student_95
 
@@ -93,6 +94,11 @@ class SteadyBatches:
     _batches: int = 0
     _samples: int = 0
     _us: int = 0
+
+    @property
+    def unit(self) -> str:
+        """The unit of its throughput."""
+        return STEPS_PER_S if self.counts_steps else SAMPLES_PER_S
 
     @property
     def warm(self) -> bool:

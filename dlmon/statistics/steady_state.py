@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from operator import mul
 
-from dlmon.records import BatchSummary, SamplesPerSecond, StepTime
+from dlmon.records import BatchSummary, StepTime, Throughput
 from dlmon.statistics.histogram import StepHistogram, weighted_quantile
 from dlmon.statistics.intervals import student_95
 from dlmon.statistics.regular_gaps import LongStep, RegularGaps, RegularSteps
@@ -216,7 +216,7 @@ class SteadyState(SteadyBatches):
     def _median_us(self) -> float:
         if not self._summarised.count:
             return self._histogram.quantile(0.5)
-        return weighted_quantile(self._ranked(), 0.5)
+        return weighted_quantile(self.ranked(), 0.5)
 
     def add(
         self,
@@ -375,24 +375,25 @@ class SteadyState(SteadyBatches):
         self._steady_samples += samples
         self.blocks.add(samples, time_us)
 
-    def samples_per_second(self) -> SamplesPerSecond | None:
+    def throughput(self) -> Throughput | None:
         """Return the steady-state throughput, None before there is one."""
         if not self.steady or not self.batch_size:
             return None
         rates = [
             (self.batch_size / max(duration, 0.5) * 1e6, count)
-            for duration, count in reversed(self._in_proportion.ranked() or self._ranked())
+            for duration, count in reversed(self._in_proportion.ranked() or self.ranked())
         ]
         median = weighted_quantile(rates, 0.5)
         deviations = sorted((abs(rate - median), count) for rate, count in rates)
         mean = self._steady_samples / (self._steady_us / 1e6)
         error, band = self.blocks.relative_error(), self.relative_band()
-        return SamplesPerSecond(
+        return Throughput(
             median=_rounded(median),
             mean=mean,
             standard_error=None if error is None else mean * error[0],
             jitter=_rounded(MAD_TO_SIGMA * weighted_quantile(deviations, 0.5)),
             band=None if band is None else mean * band,
+            unit=self.unit,
         )
 
     def seconds_of(self, samples: int) -> float | None:
@@ -409,7 +410,7 @@ class SteadyState(SteadyBatches):
         mean_us = self.mean_step_us
         if mean_us is None:
             return None
-        ranked = self._ranked()
+        ranked = self.ranked()
         has_p95 = sum(count for _, count in ranked) >= LEAST_FOR_P95
         return StepTime(
             median=_rounded(weighted_quantile(ranked, 0.5) / 1000),
@@ -417,7 +418,7 @@ class SteadyState(SteadyBatches):
             mean=mean_us / 1000,
         )
 
-    def _ranked(self) -> Sequence[tuple[float, int]]:
+    def ranked(self) -> Sequence[tuple[float, int]]:
         """Return (duration in µs, count) pairs of all steady batches, shortest first."""
         if not self._summarised.count:
             return self._histogram.ranked()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from dlmon.instrument.flop_count import VARIABLE as COUNT_FLOPS
+from dlmon.instrument.injections import VARIABLE as INJECTED
 from dlmon.instrument.reporter import SEEN, SOCKET
 from dlmon.launch.bundle import script_folder
 from dlmon.launch.device import DeviceChoice
@@ -55,7 +57,9 @@ from dlmon.system.children import (
     die_with_parent,
     end_group,
     end_process,
+    handles,
 )
+from dlmon.system.this_host import IS_MACOS
 
 
 class Child:
@@ -130,10 +134,11 @@ class WorkloadProcess(Child):
             return []
         return [self._connection]
 
-    def ask_to_end(self) -> None:
-        """Ask it to end after the current batch."""
+    def ask_to_end(self) -> bool:
+        """Ask it to end after the current batch; return whether it may save first: it doesn't."""
         if self.pid is not None:
             end_process(self.pid, signal.SIGUSR1)
+        return False
 
     def start(self, command: list[str], job: Job, device: DeviceChoice) -> None:
         """Start it with a connection for its records, and read its output."""
@@ -276,6 +281,8 @@ class ScriptProcess(Child):
     def _watch(self, pid: int, socket_path: Path) -> None:
         """Take the records that a running process sends to a socket of its choice."""
         self._folder = socket_path.parent
+        if IS_MACOS:
+            raise OSError(errno.ENOTSUP, "this needs Linux")
         self._trainers.listen(socket_path)
         self._pidfd = os.pidfd_open(pid)
         self._watched = pid
@@ -288,16 +295,33 @@ class ScriptProcess(Child):
             self._pidfd = -1
         self.ended.set()
 
+    def viewer_left(self) -> None:
+        """Copy the output to nobody from now on."""
+        if self._output is not None:
+            self._output.stop_copying()
+
     def processes(self) -> Sequence[ProcessConnection]:
         """Return the connections to its processes that take requests."""
         return self._trainers.processes()
 
-    def ask_to_end(self) -> None:
-        """Interrupt a command, as Ctrl-C does without dlmon; a watched process goes on."""
+    def ask_to_end(self) -> bool:
+        """Ask a command to end, and return whether it may save first; a watched process goes on.
+
+        The processes that handle SIGTERM, as those do that save on it, get that. If none does, all
+        are interrupted, as by Ctrl-C without dlmon.
+        """
         if self._watched >= 0:
             self._end_watch()
         elif self.pid is not None:
+            # Within a container of its own, a process knows itself by another number.
+            training = [peer.peer_pid for peer in self.processes() if peer.worker is None]
+            saving = [pid for pid in training or [self.pid] if handles(pid, signal.SIGTERM)]
+            for pid in saving:
+                end_process(pid, signal.SIGTERM)
+            if saving:
+                return True
             end_group(self.pid, signal.SIGINT)
+        return False
 
     def pass_on(self, number: signal.Signals) -> None:
         """Send the script a signal; to its process group, if a terminal would do so."""
@@ -380,6 +404,10 @@ def _environment(job: Job, socket_path: Path) -> dict[str, str]:
     environment[SOCKET] = str(socket_path)
     if job.options.get("count_flops"):
         environment[COUNT_FLOPS] = "1"
+    # The script of another session may have started this one.
+    environment.pop(INJECTED, None)
+    if job.injected:
+        environment[INJECTED] = json.dumps(job.injected)
     return environment
 
 

@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from dlmon.protocol.control import peer_of
-from dlmon.records import Answer, Epoch, ProcessStack, Profile, Record, RecordError, decode
+from dlmon.records import (
+    NOT_NUMBERS,
+    Answer,
+    Epoch,
+    ProcessStack,
+    Profile,
+    Record,
+    RecordError,
+    decode,
+)
 
 VERSION = 1
 ANSWER_S = 2.0
@@ -33,13 +42,7 @@ class NotAnswered(Exception):
 
 
 class Reader:
-    """Reads a pipe, a socket or a terminal up to its end, and closes it.
-
-    Args:
-        fd: its descriptor.
-        take: is called with the bytes.
-        on_close: is called when reading ends.
-    """
+    """Reads a pipe, a socket or a terminal up to its end, and closes it."""
 
     def __init__(
         self, fd: int, take: Callable[[bytes], None], on_close: Callable[[], None] | None = None
@@ -99,7 +102,9 @@ class ProcessConnection(Reader):
         take: Callable[[Record], None],
         notice: Callable[[str], None],
     ) -> None:
-        self.pid, _ = peer_of(peer)
+        self.peer_pid, _ = peer_of(peer)
+        self.pid = self.peer_pid
+        """As `peer_pid`, or as the process itself sees it in its container."""
         self.rank: int | None = None
         self.number: int | None = None
         """Its number among a script's training processes; None if it has none."""
@@ -153,7 +158,7 @@ class ProcessConnection(Reader):
     def notice_not_numbers(self, epoch: Epoch) -> None:
         """Report every metric that became NaN or infinite, once."""
         for name, reason in epoch.why.items():
-            if reason in ("NaN", "infinite") and name not in self._not_numbers:
+            if reason in NOT_NUMBERS and name not in self._not_numbers:
                 self._not_numbers.add(name)
                 self._notice(f"{name} became {reason} in epoch {epoch.epoch + 1:,}")
 

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,29 @@ from dlmon.records import (
     Profile,
     Record,
     RecordError,
+    SeenAt,
+    SourceLines,
     Stack,
     ThreadStack,
     decode,
     encode,
 )
 from dlmon.records.sanitize import clean
+from dlmon.records.stacks import package_of
 from dlmon.supervisor.connection import NotAnswered, ProcessConnection
+from dlmon.supervisor.source_lines import read_source_lines
 from dlmon.system.children import answer_in, python_command
 
 STALLED_NS = 30_000_000_000
 """After a stall of this length, the stacks of all processes are recorded."""
+STANDS_NS = 5_000_000_000
+"""After a stall of this length, the lines of source at which it stands are recorded."""
+MOST_SOURCES, MOST_ASKED = 64, 48
+"""The lines whose source is read; stalls have the rest of what requests may take."""
+SOURCE_S = 1.0
+"""An answer waits this long for the source where its processes are."""
+SILENT_NS = 15_000_000_000
+"""After a stall of this length without a report, the process may be unable to report."""
 REQUEST_S = 5.0
 SUM_UP_S = 120.0
 MOST_AT_ONCE = 16
@@ -58,8 +70,13 @@ class Control:
         self._server: asyncio.AbstractServer | None = None
         self._number = 0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stall_asked_ns = 0
+        self._stall_asked_ns = self._reported_ns = 0
+        self._began_wall = time.time()
+        self._sources: dict[tuple[str, int], asyncio.Future[SourceLines]] = {}
+        """The source around a line of a file, read once."""
+        self._is_closed = False
         self._folder = Path()
+        self._address = "\0"
         self._is_profiling = False
 
     async def listen(self, session: str, folder: Path) -> None:
@@ -71,8 +88,10 @@ class Control:
         """
         self._folder = folder
         try:
-            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            listening.bind(address_of(session))
+            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listening.setblocking(False)
+            self._address = address_of(session)
+            listening.bind(self._address)
             self._server = await asyncio.start_unix_server(
                 self._serve, sock=listening, limit=LONGEST_BYTES
             )
@@ -81,33 +100,98 @@ class Control:
 
     def close(self) -> None:
         """Close the server, and cancel all requests."""
+        self._is_closed = True
         if self._server is not None:
             self._server.close()
+            if not self._address.startswith("\0"):
+                with contextlib.suppress(OSError):
+                    Path(self._address).unlink()
         for task in self._tasks:
             task.cancel()
 
     def take(self, stack: Stack) -> None:
-        """Ask all processes for their stacks after a long stall of one, once per stall."""
-        stalled_ns = stack.t - stack.begin
+        """In a long stall, read the source where it is, and ask all processes for their stacks."""
+        stalled_ns, self._reported_ns = stack.t - stack.begin, stack.t
+        if stack.goes_on and stack.places and stalled_ns >= STANDS_NS:
+            of_stack = (p for p in self._processes() if (p.number or 0) == (stack.trainer or 0))
+            if (process := next(of_stack, None)) is not None:
+                place = stack.places[0]
+                self._begin_reading(process.peer_pid, place.script or place.inner)
         if stack.goes_on and stalled_ns >= STALLED_NS and self._stall_asked_ns < stack.begin:
-            self._stall_asked_ns = stack.t
-            task = asyncio.ensure_future(self.ask_stacks())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._ask_once(stack.t)
 
-    async def ask_stacks(self) -> list[Record]:
-        """Ask all processes for their stacks, write the answers to the log, and return them.
+    def take_silence(self, since: int, now: int) -> None:
+        """Ask all processes for their stacks if no step ended `since`, and none reports a stall."""
+        if now - since >= SILENT_NS and max(self._stall_asked_ns, self._reported_ns) < since:
+            self._ask_once(now, since)
+
+    def _ask_once(self, now: int, silent_since: int | None = None) -> None:
+        self._stall_asked_ns = now
+        task = asyncio.ensure_future(self.ask_stacks(silent_since))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _begin_reading(
+        self, pid: int, frame: Frame, most: int = MOST_SOURCES
+    ) -> asyncio.Future[SourceLines] | None:
+        """Read the source around a frame of a process, in a thread: its disk may not answer."""
+        place = frame.file, frame.line
+        if place in self._sources:
+            return self._sources[place]
+        if frame.file.startswith("<") or len(self._sources) >= most:
+            return None
+        loop = asyncio.get_running_loop()
+        self._sources[place] = reading = loop.create_future()
+
+        def take(lines: SourceLines) -> None:
+            if not self._is_closed:
+                self._write(lines)
+                reading.set_result(lines)
+
+        def read() -> None:
+            lines = read_source_lines(pid, frame, self._began_wall)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(take, lines)
+
+        threading.Thread(target=read, name="source", daemon=True).start()
+        return reading
+
+    async def _sources_at(
+        self, processes: Sequence[ProcessConnection], stacks: Sequence[ProcessStack]
+    ) -> list[Record]:
+        """Return the source around the line of the script at which each process is."""
+        frames = (stack.threads[0].script if stack.threads else None for stack in stacks)
+        begun = (
+            self._begin_reading(process.peer_pid, frame, MOST_ASKED)
+            for process, frame in zip(processes, frames, strict=True)
+            if frame is not None
+        )
+        readings = dict.fromkeys(reading for reading in begun if reading is not None)
+        if readings:
+            await asyncio.wait(readings, timeout=SOURCE_S)
+        return [reading.result() for reading in readings if reading.done()]
+
+    async def ask_stacks(self, silent_since: int | None = None) -> list[Record]:
+        """Ask all processes for their stacks, write the answers and their source, and return both.
+
+        If the first process has been silent since some time, report its stall in its place.
 
         Raises:
             NotAnswered: no process takes requests.
         """
         self._number += 1
-        stacks = await asyncio.gather(*(_stack_of(p, self._number) for p in self._processes()))
+        processes = list(self._processes())
+        stacks = await asyncio.gather(*(_stack_of(p, self._number) for p in processes))
         if not stacks:
             raise NotAnswered("none of its processes trains yet")
         for stack in stacks:
             self._write(stack)
-        return list(stacks)
+        held = next((s for s in stacks if s.threads and s.why), None)
+        if silent_since is not None and held is not None and held.threads:
+            frames, script = held.threads[0].frames, held.threads[0].script
+            places = (SeenAt(1, frames[0], script),) if frames else ()
+            self._write(Stack(held.t, silent_since, 1, 1, places, goes_on=True, held=1))
+        return [*stacks, *await self._sources_at(processes, stacks)]
 
     async def ask_profile(self, steps: object) -> list[Record]:
         """Have the framework's profiler record the next steps of the first process.
@@ -225,8 +309,6 @@ async def _with_summary(profile: Profile, source: Path, target: Path) -> Profile
 
 
 _MOST_BYTES = 1 << 18
-# The standard library of any interpreter, and dlmon in the script's process.
-_STANDARD = re.compile(r"/lib(?:64)?/python3\.\d+/|/_dlmon_monitor/")
 
 
 def held_threads(path: Path) -> tuple[ThreadStack, ...] | None:
@@ -250,5 +332,6 @@ def held_threads(path: Path) -> tuple[ThreadStack, ...] | None:
 
 
 def _script_in(frames: list[Frame]) -> Frame | None:
-    in_script = (f for f in frames if is_of_script(f.file) and not _STANDARD.search(f.file))
+    # The interpreter of the script may be another one.
+    in_script = (f for f in frames if is_of_script(f.file) and package_of(f.file) is None)
     return next(in_script, None)

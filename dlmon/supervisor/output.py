@@ -295,6 +295,10 @@ class TerminalOutput:
         """Read the buffered output and stop: remaining processes may write for ever."""
         self._reader.drain()
 
+    def stop_copying(self) -> None:
+        """Make no more copies: nobody reads them."""
+        self._copy_fd = None
+
     def _pass_on(self, data: bytes) -> None:
         if self._copy_fd is not None:
             # If the disk is full, the log still gets the output.
@@ -337,6 +341,11 @@ class FileOutput:
             await asyncio.sleep(0)
         self.close()
 
+    def stop_copying(self) -> None:
+        """Free what is read from now on: nobody else reads it."""
+        for file in self._files.values():
+            file.is_ours = True
+
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -376,7 +385,7 @@ class _File:
         self.fd = fd
         self.end: int | None = None
         """The offset to stop at; None reads on as the file grows."""
-        self._is_ours = is_ours
+        self.is_ours = is_ours
         self._offset = self._freed = 0
 
     def read(self) -> bytes:
@@ -384,7 +393,7 @@ class _File:
         count = READ_BYTES if self.end is None else min(READ_BYTES, self.end - self._offset)
         data = os.pread(self.fd, max(0, count), self._offset)
         self._offset += len(data)
-        if self._is_ours and self._offset - self._freed > KEPT_BYTES:
+        if self.is_ours and self._offset - self._freed > KEPT_BYTES:
             free_beginning(self.fd, self._offset)
             self._freed = self._offset
         return data

@@ -180,13 +180,7 @@ class Parts:
 
 
 class _Part:
-    """One of the other parts.
-
-    Args:
-        number: its number.
-        follower: the follower of its log.
-        header: the header of the session's own log.
-    """
+    """One of the other parts."""
 
     def __init__(self, number: int, follower: LogFollower, header: SessionHeader) -> None:
         self.follower, self._number = follower, number

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from dlmon.log.folder import reason_of
 from dlmon.records.sanitize import clean
 from dlmon.script_name import NamedScript, named_script
 from dlmon.system.files import read_regular
+from dlmon.system.git import GitError, git
 
 MOST_BYTES = 16 * 2**20
-_GIT_S = 2.0
 # As in https://name:password@host/path, ssh://git@host:22/path and git@host:path.
 _REMOTE = re.compile(r"(?:[a-z+]+://)?(?:[^@/]*@)?(\w[\w.-]*)(?::\d+(?=/))?[:/]+(.+?)(?:\.git)?/*")
 _LONGEST_REASON = 200
@@ -24,12 +23,7 @@ _LONGEST_REASON = 200
 def script_source(
     command: tuple[str, ...], directory: str | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return a script's version as fields of the session's header, and why some are unknown.
-
-    Args:
-        command: the words of the command that runs it.
-        directory: the command's working directory.
-    """
+    """Return a script's version as fields of the session's header, and why some are unknown."""
     folder, why = Path(directory or "."), dict[str, str]()
     sha256 = commit = repository = path_in_repository = file = None
     try:
@@ -39,7 +33,6 @@ def script_source(
         why["script_sha256"] = _reason(error)
     folder = folder if file is None else file.parent
     try:
-        # The repository may be anybody's: these git commands run no program that its settings name.
         top, git_dir = _git(folder, "rev-parse", "--show-toplevel", "--git-common-dir").split("\n")
         repository = _repository(_git(folder, "config", "--default", "", "remote.origin.url"))
         repository = repository or str((folder / git_dir).resolve())
@@ -63,7 +56,7 @@ class _Unknown(Exception):
 
 
 # An impossible file name raises ValueError.
-_ERRORS = (OSError, ValueError, _Unknown, subprocess.TimeoutExpired)
+_ERRORS = (OSError, ValueError, _Unknown)
 
 
 def _reason(error: Exception) -> str:
@@ -101,30 +94,21 @@ def _file_of(named: NamedScript, folder: Path) -> Path:
 
 
 def _git(folder: Path, *words: str) -> str:
-    """Return the output of a git command in a folder.
+    """Return the cleaned output of a git command in a folder.
 
     Raises:
-        OSError, TimeoutExpired: git can't be run.
+        OSError, ValueError: git can't be run.
         _Unknown: the folder is in no repository, or git fails.
     """
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     try:
-        result = subprocess.run(
-            ["git", "-c", "safe.directory=*", "-C", folder, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env={**environment, "LC_ALL": "C"},
-            timeout=_GIT_S,
-        )
-    except FileNotFoundError:
-        raise _Unknown("git is not installed") from None
-    errors = result.stderr.decode("utf-8", "replace").strip()
-    if result.returncode:
+        output = git(folder, *words)
+    except GitError as error:
+        errors = str(error)
         if "not a git repository" in errors:
-            raise _Unknown("not in a git repository")
+            raise _Unknown("not in a git repository") from None
         unborn = "Needed a single revision" in errors
-        raise _Unknown("nothing was committed yet" if unborn else errors)
-    return "\n".join(map(clean, result.stdout.decode("utf-8", "replace").splitlines()))
+        raise _Unknown("nothing was committed yet" if unborn else errors) from None
+    return "\n".join(map(clean, output.decode("utf-8", "replace").splitlines()))
 
 
 def _repository(url: str) -> str | None:

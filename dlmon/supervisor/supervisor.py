@@ -32,6 +32,7 @@ from dlmon.launch.device import (
     choose_device,
     may_wake,
 )
+from dlmon.launch.exporter_process import ServeError, serve_sessions
 from dlmon.launch.interpreter import (
     Interpreter,
     InterpreterError,
@@ -43,15 +44,18 @@ from dlmon.launch.step import Task, task_of
 from dlmon.log.folder import LOG_NAME, LogError, new_session_id
 from dlmon.log.label import Label, write_label
 from dlmon.log.log_follower import MOVED_AWAY
-from dlmon.log.parts import STOP, announce, announced, part_name
+from dlmon.log.parts import STOP, announce, announced, join, joined_step, leave, part_name
 from dlmon.log.writer import LogWriter
 from dlmon.protocol.job import Job, Refused, Started
 from dlmon.protocol.stop import (
     ASKS_TO_END,
     CAUSE_BY_WORD,
     CAUSE_TEXT,
+    DETACH,
     PASS_ON,
+    RESUME,
     STOP_SIGNALS,
+    SUSPEND,
     cause_of_signal,
     signal_name,
 )
@@ -69,8 +73,10 @@ from dlmon.records import (
     Result,
     SessionHeader,
     Stack,
+    StandardInput,
     Status,
     StopCause,
+    Suspended,
 )
 from dlmon.records.changes import merge
 from dlmon.session.index import Index
@@ -88,6 +94,7 @@ from dlmon.supervisor.control import Control
 from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.parts import Parts
 from dlmon.supervisor.script_source import script_source
+from dlmon.supervisor.tracker_process import TrackerFeed
 from dlmon.supervisor.verdict import (
     Ending,
     make_machine_result,
@@ -95,6 +102,7 @@ from dlmon.supervisor.verdict import (
     why_nothing_trained,
 )
 from dlmon.system.children import command_of_folders, end_group, end_process
+from dlmon.system.suspension import Suspension
 from dlmon.system.this_host import boot_id, host_name
 
 WORKLOADS = "workloads"
@@ -110,6 +118,8 @@ _REFUSALS = (DeviceError, InterpreterError, BundleError, LogError, ScriptError, 
 LAST_OUTPUT_LINES = 200
 # The index of a long log is written whenever the log has grown by this much.
 INDEX_EVERY_BYTES = 2 << 20
+# A script that saves when it is asked to end has this long.
+SAVE_S = 60.0
 # By default Slurm sends SIGKILL 30 s after SIGTERM (KillWait); a site may set less.
 END_OF_JOB_S = 20.0
 # The time limit for asking Slurm, at the start, for the job's resources.
@@ -165,6 +175,7 @@ class Supervisor:
         self._session: Session | None = None
         self._alerts: SessionAlerts | None = None
         self._index: Index | None = None
+        self._tracker: TrackerFeed | None = None
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
         self._unwritten: Machine | None = None
@@ -182,12 +193,16 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._stop_timer: asyncio.TimerHandle | None = None
         self._ended_t: int | None = None
+        self._suspension: Suspension | None = None
+        self._suspended_t: int | None = None
+        """The time at which the run was suspended; None while it runs."""
         self._stop_waiting = asyncio.Event()
         self.exit_code = FAILED
         """The exit code of this process once the session has ended."""
         self._reported_lost_lines = 0
         self._kernel_kills = KernelKills()
         self._memory_ran_out = False
+        self._exporter_pids: set[int] = set()
         self._task: Task | None = task_of(os.environ) if job.script else None
         """Our task in a run on several hosts."""
         self._parts: Parts | None = None
@@ -331,21 +346,28 @@ class Supervisor:
         """Return the folder of the session that part 0 of this step makes; None for part 0.
 
         If no folder appears in time, this part becomes a session of its own.
+
+        Raises:
+            LogError: the log directory can't be written, so the run can't be joined.
         """
+        name, log_dir = self._job.join, Path(self._job.log_dir)
+        if name is not None:
+            number = await asyncio.to_thread(join, log_dir, name)
+            self._task = Task(joined_step(name), number)
         task = self._task
         if task is None or task.number == 0:
             return None
         until = time.monotonic() + ANNOUNCED_S
-        log_dir = Path(self._job.log_dir)
         while time.monotonic() < until and not self._stopping.is_set():
             folder = await asyncio.to_thread(announced, log_dir, task.step, task.number)
             if folder is not None:
                 return folder
             await asyncio.sleep(0.2)
         self._task = None
+        whose = f"Slurm step {task.step}" if name is None else f"--join {name}"
         self._notice(
-            f"the session of Slurm step {task.step} was not found in {log_dir}: what this machine "
-            "does of it is a session of its own"
+            f"the session of {whose} was not found in {log_dir}: what this machine does of it is "
+            "a session of its own"
         )
         return None
 
@@ -389,6 +411,9 @@ class Supervisor:
             command=job.command if job.script else None,
             directory=job.directory,
             slurm=self._slurm_job,
+            injected=job.injected if job.script and job.process is None else {},
+            standard_input=_standard_input(job),
+            sweep=job.sweep,
             **source,
             why=why,
         )
@@ -415,6 +440,9 @@ class Supervisor:
         if alerts is not None:
             log = self._writer.path
             self._alerts = SessionAlerts(alerts, self._session, log, self._write, self._notice)
+        to = job.options.get("to")
+        if to is not None and part is None:
+            self._tracker = TrackerFeed(str(to), job, self._writer.path, self._notice)
         self._answer(Started(header.id, str(self._writer.path)))
         if self._later_facts is not None:
             self._write(self._later_facts)
@@ -435,11 +463,13 @@ class Supervisor:
             self._sensors.close()
         elif self._workload.pid is not None:
             self._sensors.watch(self._workload.pid)
+        self._serve()
         self._read_kernel_kills()
         ticking = asyncio.create_task(every_second(self._tick, self._notice))
         parts = None if self._parts is None else asyncio.create_task(self._parts.follow())
         if launch is not None:
             await self._workload.ended.wait()
+            self._resume()
         else:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._job.for_s)
@@ -466,6 +496,8 @@ class Supervisor:
         self.exit_code = _exit_code(ending, result)
         if self._alerts is not None:
             await self._alerts.end(result, now, self._stop_waiting)
+        if self._tracker is not None:
+            await self._tracker.finish(result, self._stop_waiting)
         self._write(result)
         await self._wait_for_disk()
         why = self._check_log()
@@ -487,6 +519,9 @@ class Supervisor:
 
     async def _end_parts(self, parts: Parts) -> None:
         """Take the remaining records of the other hosts."""
+        if self._job.join is not None:
+            # Who comes now begins another run.
+            await asyncio.to_thread(leave, Path(self._job.log_dir), self._job.join)
         await parts.finish()
         parts.close()
         if self._announcement is not None:
@@ -513,12 +548,12 @@ class Supervisor:
         else:
             self._write(sample)
 
-    def _notice(self, text: str) -> None:
+    def _notice(self, text: str, stops: bool | None = None) -> None:
         if self._writer is None:
             self._early_notices.append(text)
         else:
             t = time.monotonic_ns() if self._ended_t is None else self._ended_t
-            self._write(Notice(t, text))
+            self._write(Notice(t, text, stops))
 
     def _write(self, record: Record) -> None:
         writer = self._writer
@@ -550,6 +585,12 @@ class Supervisor:
         self._workload.tick(time.monotonic_ns())
         self._read_kernel_kills()
         self._check_log()
+        if self._session is not None:
+            heard, steady = self._session.last_t, self._session.steady
+            since = self._session.time_breakdown.overdue_since(heard, steady)
+            if since is not None:
+                suspended_ns = self._session.running_time.suspended_ns
+                self._control.take_silence(since + suspended_ns, heard + suspended_ns)
         if self._is_part and (self._writer.path.parent / STOP).exists():
             self._stop(StopCause.COMMAND, "the session was asked to stop")
         if self._writer.retry():
@@ -598,20 +639,55 @@ class Supervisor:
         data = os.read(sys.stdin.fileno(), 4096)
         *words, self._unfinished_word = (self._unfinished_word + data).split(b"\n")
         for word in words:
-            if word == b"detach":
+            if word == SUSPEND.encode():
+                self._suspend()
+            elif word == RESUME.encode():
+                self._resume()
+            elif word == DETACH.encode():
                 self._detached = True
+                self._resume()
+                if isinstance(self._workload, ScriptProcess):
+                    self._workload.viewer_left()
             elif cause := CAUSE_BY_WORD.get(word.decode("utf-8", "replace")):
                 self._stop(cause, CAUSE_TEXT[cause])
             elif isinstance(self._workload, ScriptProcess):
                 self._pass_on(self._workload, word)
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self._resume()
             if not self._detached:
                 self._stop_waiting.set()
                 if self._slurm_job is not None:
                     # In a job that dlmon did not submit, Slurm may have ended the viewer.
                     self._begin_asking_slurm()
                 self._stop(StopCause.VIEWER_GONE, CAUSE_TEXT[StopCause.VIEWER_GONE])
+
+    def _suspend(self) -> None:
+        """Suspend all processes of the run, until its viewer asks to resume it or is gone."""
+        pid = self._workload.pid
+        if pid is None or self._suspended_t is not None:
+            return
+        if self._ended_t is not None or self._stop_cause is not None:
+            return
+        if self._job.process is not None or self._task is not None:
+            self._notice("only a run that dlmon started on one host can be suspended")
+            return
+        try:
+            self._suspension = self._suspension or Suspension(pid)
+        except OSError as error:
+            self._notice(f"it can't be suspended: {error.strerror}")
+            return
+        self._suspended_t = self._suspension.suspend()
+        self._write(Suspended(self._suspended_t))
+
+    def _resume(self) -> None:
+        """Continue the processes of a suspended run."""
+        if self._suspension is None or self._suspended_t is None:
+            return
+        t, self._suspended_t = self._suspended_t, None
+        until = time.monotonic_ns()
+        self._suspension.resume()
+        self._write(Suspended(t, until))
 
     def _stop(self, cause: StopCause, reason: str) -> None:
         """End the workload: after this batch, then by SIGTERM, then by SIGKILL.
@@ -623,6 +699,7 @@ class Supervisor:
         elif self._stop_cause is None:
             self._stop_cause, self._why_stopped = cause, reason
             self._stopping.set()
+            self._resume()
             if self._parts is not None and self._writer is not None:
                 # The other parts stop when this file appears.
                 with contextlib.suppress(OSError):
@@ -645,6 +722,7 @@ class Supervisor:
             self._stop_cause = StopCause.SIGNAL
             self._why_stopped = f"it got {signal_name(number)}"
         self._end_passed_on |= number in ASKS_TO_END
+        self._resume()
         if number == signal.SIGTERM and self._slurm_job is not None:
             # In a job that dlmon did not submit, the viewer gets Slurm's signals.
             self._begin_asking_slurm()
@@ -655,22 +733,24 @@ class Supervisor:
         terminate_s, kill_s = self._job.terminate_after_s, self._job.kill_after_s
 
         def terminate() -> None:
-            self._notice(f"the workload did not stop within {terminate_s:g} s: ending it (SIGTERM)")
-            end_process(pid, signal.SIGTERM)
+            how = f"ending it ({signal_name(harder)})"
+            self._notice(f"the workload did not stop within {wait_s:g} s: {how}")
+            end_process(pid, harder)
             self._stop_timer = loop.call_later(kill_s, kill)
 
         def kill() -> None:
             self._notice(f"nor did it end within {kill_s:g} s more: killing it (SIGKILL)")
             end_group(pid, signal.SIGKILL)
 
-        self._notice(f"stopping: {reason}")
+        self._notice(f"stopping: {reason}", stops=True)
         if self._asking_slurm is not None and isinstance(self._workload, ScriptProcess):
             # A script that saves its state on SIGTERM has time to do so, as without dlmon.
             self._workload.pass_on(signal.SIGTERM)
             self._kill_after(END_OF_JOB_S)
             return
-        self._workload.ask_to_end()
-        self._stop_timer = loop.call_later(terminate_s, terminate)
+        may_save = self._workload.ask_to_end()
+        wait_s, harder = (SAVE_S, signal.SIGINT) if may_save else (terminate_s, signal.SIGTERM)
+        self._stop_timer = loop.call_later(wait_s, terminate)
 
     def _kill_after(self, wait_s: float) -> None:
         """Kill the script unless it ends within `wait_s`, before Slurm kills us too."""
@@ -700,6 +780,19 @@ class Supervisor:
                 self._workload.reaped(exit_code)
             else:
                 self._sensors.reaped(pid, exit_code)
+                if self._tracker is not None:
+                    self._tracker.reaped(pid, exit_code)
+
+    def _serve(self) -> None:
+        """Serve metrics of the running sessions from a process that outlives this one."""
+        if self._job.serve is None or self._is_part:
+            return
+        try:
+            exporter = serve_sessions(self._job.serve, Path(self._job.log_dir))
+        except (ServeError, OSError) as error:
+            self._notice(str(error))
+        else:
+            self._exporter_pids = set() if exporter is None else {exporter.pid}
 
     async def _end_descendants(self) -> None:
         """Kill the workload's remaining processes: its group, and the orphans that we adopted.
@@ -713,7 +806,9 @@ class Supervisor:
             return
         end_group(self._workload.pid, signal.SIGKILL)
         deadline = time.monotonic() + END_S
-        while (orphans := _children() - self._sensors.pids) and time.monotonic() < deadline:
+        ours = self._sensors.pids | self._exporter_pids
+        ours |= self._tracker.pids if self._tracker is not None else set()
+        while (orphans := _children() - ours) and time.monotonic() < deadline:
             for pid in orphans:
                 end_process(pid, signal.SIGKILL)
             await asyncio.sleep(0.01)
@@ -755,10 +850,19 @@ class Supervisor:
                 now_ns=now,
                 wall=time.time(),
             )
-        snapshot = self._session.snapshot(now, is_over=True)
+        snapshot = self._session.snapshot(self._session.running_time.at(now), is_over=True)
         energy = self._session.machine.energy
         nodes = {host: node.history.energy for host, node in self._session.nodes.items()}
         return make_result(self._job, log, snapshot, energy, ending, now, time.time(), nodes)
+
+
+def _standard_input(job: Job) -> StandardInput | None:
+    """Return the kind of a script's standard input; None for any other process."""
+    if not job.script or job.process is not None:
+        return None
+    if job.stdin_fd is None:
+        return StandardInput.NONE
+    return StandardInput.TERMINAL if os.isatty(job.stdin_fd) else StandardInput.OTHER
 
 
 def _exit_code(ending: Ending, result: Result) -> int:

@@ -7,6 +7,7 @@ buffer) are converted to JSON. The summary is one line of JSON on stdout.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import resource
@@ -224,7 +225,9 @@ def read(source: Path, target: Path) -> dict[str, Any]:
 def main() -> int:
     """Summarise one trace."""
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    # A Mac refuses it.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     try:
         answer = {**read(source, target), "bytes": target.stat().st_size}
     except TraceError as error:

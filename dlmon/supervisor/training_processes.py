@@ -20,6 +20,8 @@ from dlmon.records import (
     Evaluation,
     FrameworkMemory,
     GpuFacts,
+    Imported,
+    Injection,
     Metrics,
     Model,
     NamedPause,
@@ -32,6 +34,7 @@ from dlmon.records import (
     TokenShares,
     Trainer,
 )
+from dlmon.records.words import VENDORS
 from dlmon.supervisor.connection import ProcessConnection
 from dlmon.system.foreign_processes import is_over
 
@@ -42,6 +45,7 @@ TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
     *(FrameworkMemory, OutOfMemory, StepParts, CodeSamples, TokenShares),
+    *(Imported, Injection),
 )
 # A person is told if a process that closed its connection makes no other within this time.
 RETURN_S = 5.0
@@ -94,7 +98,8 @@ class TrainingProcesses:
         Raises:
             OSError: no socket can be made there.
         """
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
         self._socket.bind(str(path))
         self._socket.listen(1024)
         self._folder = path.parent
@@ -137,8 +142,8 @@ class TrainingProcesses:
                 self._take_trainer(record, connection)
             connection.has_ended |= bool(record.ended)
             return
-        if connection.trainer is None and isinstance(record, NamedPause):
-            # It compiles before it trains.
+        if connection.trainer is None and isinstance(record, (NamedPause, Stack)):
+            # It compiles, or stands still, before it trains.
             self._write(record)
             return
         if connection.trainer is None:
@@ -297,9 +302,15 @@ def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:
     if model.device is None or model.device == "cpu":
         return model
     uuid = model.device_uuid
-    # The framework may report only the first characters, as in CUDA_VISIBLE_DEVICES.
-    matches = [gpu for gpu in gpus if uuid and gpu.uuid and gpu.uuid.startswith(uuid)]
-    matches = matches or ([] if uuid else list(gpus))
+    vendor, _, device = (uuid or "").partition(":")
+    if vendor in VENDORS:
+        of_vendor = [gpu for gpu in gpus if gpu.vendor == vendor]
+        matches = of_vendor[int(device) :][:1] if device.isdecimal() else of_vendor
+    else:
+        # The framework may report only the first characters, as in CUDA_VISIBLE_DEVICES.
+        matches = [gpu for gpu in gpus if uuid and gpu.uuid and gpu.uuid.startswith(uuid)]
+        of_nvidia = [gpu for gpu in gpus if gpu.vendor == "nvidia"]
+        matches = matches or ([] if uuid else of_nvidia or list(gpus))
     if len(matches) == 1:
         return replace(model, device=f"gpu:{matches[0].index}")
     why = "its framework does not say which of the GPUs it is"
@@ -324,7 +335,6 @@ class _TrainingProcess(ProcessConnection):
         self.trainer: Trainer | None = None
         self.expected = ExpectedTraining(trainers.options, trainers.notice)
         super().__init__(peer, TRAINER_RECORDS, partial(trainers.take, self), trainers.notice)
-        self.peer_pid = self.pid
 
     def is_of(self, trainer: Trainer) -> bool:
         """Return whether this is, or was, the connection of this trainer."""

@@ -28,7 +28,9 @@ from dlmon.records import (
     Status,
     StopCause,
 )
+from dlmon.records.words import STEPS_PER_S
 from dlmon.session.effective import Effective
+from dlmon.session.exception_line import find_error
 from dlmon.session.machine_history import NO_WHOLE_EPOCH, EnergyMeter, NotMeasured
 from dlmon.session.reasons import (
     NEVER_STEADY,
@@ -40,14 +42,13 @@ from dlmon.session.reasons import (
     TOO_SHORT,
 )
 from dlmon.session.snapshot import Snapshot
-from dlmon.supervisor.exception_line import find_error
 
 MOST_LOOPS = 100
 # Messages of Python, PyTorch, TensorFlow, JAX and C++ in an exception or before a crash. The
 # allocator's own line may be the only one.
 _OUT_OF_MEMORY = re.compile(
     r"MemoryError\b|std::bad_alloc|out of memory|resource_?exhausted|failed to allocate"
-    r"|OOM when allocating|not enough memory",
+    r"|OOM when allocating|not enough memory|can(?:'t|not) allocate memory",
     re.IGNORECASE,
 )
 # The exit code of a workload that refuses its options (workloads/__main__.py).
@@ -167,7 +168,7 @@ def make_result(
         if validity is None
         else {d.value: text for d, text in validity.warnings.items()},
         account={part.value: round(took_s, 3) for part, took_s in snapshot.time_breakdown.items()},
-        counts_steps=snapshot.counts_steps or None,
+        counts_steps=snapshot.throughput_unit == STEPS_PER_S or None,
         loops=snapshot.longest_loops(MOST_LOOPS) if len(snapshot.loops) > 1 else None,
         t=now_ns,
         wall=wall,
@@ -352,7 +353,9 @@ def _energy_by_device(
     """Return joules per epoch by device, and the reasons of missing ones."""
     if model is not None and model.why_no_epochs is not None:
         return None, {"energy_j_per_epoch": model.why_no_epochs}
-    whole = [epoch for epoch in epochs if epoch.whole and epoch.end > epoch.begin]
+    whole = [epoch for epoch in epochs if epoch.is_timed]
+    if not whole and any(epoch.whole and epoch.profiled for epoch in epochs):
+        return None, {"energy_j_per_epoch": "a profiler slowed every whole epoch"}
     if not whole:
         return None, {"energy_j_per_epoch": NO_WHOLE_EPOCH}
     counters = {"cpu": [meter.cpu for meter, _ in energy]}

@@ -25,10 +25,11 @@ from dlmon.slurm.job_follower import (
 )
 from dlmon.slurm.submit import read_slurm_options
 from dlmon.slurm.submit_session import submit_array
+from dlmon.sweep.hosts import CurrentRun
 from dlmon.sweep.log import SweepWriter
 from dlmon.sweep.plan import Combination, SweepError
 from dlmon.sweep.progress import outcome_of
-from dlmon.sweep.runner import POLL_S, CurrentRun, SweepRun
+from dlmon.sweep.runner import POLL_S, SweepRun
 
 
 class ArrayRun(SweepRun):
@@ -89,7 +90,8 @@ class ArrayRun(SweepRun):
         log = self.directory / began.session / LOG_NAME
         submitted = read_submitted(log)
         if submitted is None or submitted.slurm_job is None:
-            self._end(began, outcome_of(None, began.session, None, "its session is gone"))
+            outcome = outcome_of(None, began.session, None, "its session is gone")
+            self._write(Ended(began.slot, outcome, time.time()))
             return
         number = submitted.slurm_job
         waiting: WaitingSession | None = WaitingSession(log, submitted, self._watch(number))
@@ -101,7 +103,8 @@ class ArrayRun(SweepRun):
             if self.stopping:
                 return
             if current_log is None:
-                self._end(began, Outcome(RunStatus.NOT_RUN, waiting.failure, began.session))
+                outcome = Outcome(RunStatus.NOT_RUN, waiting.failure, began.session)
+                self._write(Ended(began.slot, outcome, time.time()))
                 return
             waiting = await self._follow_log(began, current_log, number)
 
@@ -119,7 +122,8 @@ class ArrayRun(SweepRun):
             if waiting is None:
                 result: Result | None = follower.result
                 took_s = None if result is None else result.wall_s
-                self._end(began, outcome_of(result, session, took_s, follower.problem))
+                outcome = outcome_of(result, session, took_s, follower.problem)
+                await self._end(began.slot, outcome, follower)
             return waiting
         finally:
             del self.current[session]
@@ -127,6 +131,3 @@ class ArrayRun(SweepRun):
 
     def _watch(self, number: str) -> JobWatch:
         return JobWatch(number, self._queue.job)
-
-    def _end(self, began: Began, outcome: Outcome) -> None:
-        self._write(Ended(began.slot, outcome, time.time()))

@@ -16,7 +16,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from dlmon.log.directory import SessionEntry, log_paths, read_logs, status_without_result
-from dlmon.log.folder import LogError, id_of, log_directory_of, new_session_id, reason_of
+from dlmon.log.folder import LogError, id_of, log_directory_of, log_of, new_session_id, reason_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.log.log_follower import RecordFollower, writer_pid
 from dlmon.log.writer import make_log
@@ -71,7 +71,7 @@ def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
     workload = plan.workloads[0] if len(plan.workloads) == 1 else "all"
     return SweepHeader(
         schema=SCHEMA,
-        id=new_session_id(f"sweep-{workload}", wall),
+        id=new_session_id(f"{'sweep' if plan.pairs is None else 'ab'}-{workload}", wall),
         host=host_name(),
         boot_id=boot_id(),
         wall=wall,
@@ -81,7 +81,26 @@ def new_header(plan: Plan, seed: int, wall: float) -> SweepHeader:
         repeat=plan.repeats,
         seed=seed,
         order=tuple((slot.combination, slot.repeat) for slot in plan.order),
+        script=plan.script,
+        pairs=plan.pairs,
+        search_window_s=plan.search_window_s,
     )
+
+
+def read_run_figures(sweep: Sweep, directory: Path) -> None:
+    """Read the figures of a sweep's sessions from their logs in a log directory.
+
+    Those whose log is gone are left out: they have no loss, and explain no difference.
+    """
+    # The first screen lists sweeps without reading sessions.
+    from dlmon.session.run_figures import read_figures, read_pair_figures
+
+    read = read_figures if sweep.plan.pairs is None else read_pair_figures
+    for outcome in sweep.outcomes.values():
+        session = outcome.session
+        if outcome.result is not None and session is not None and session not in sweep.figures:
+            with contextlib.suppress(LogError):
+                sweep.figures[session] = read(log_of(directory / session))
 
 
 class SweepWriter:
@@ -129,6 +148,10 @@ class SweepWriter:
                 raise SweepError(
                     f"{header.id} was started on {header.host}: times of two machines don't "
                     "compare, so resume it there"
+                )
+            if header.script is not None and os.fstat(fd).st_uid != os.geteuid():
+                raise SweepError(
+                    f"{header.id} is another user's: a command in their log is not run"
                 )
             writer = cls(path, fd, header, sweep)
             refuse_another_sweep(log_directory_of(path))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
 
-from dlmon.records import Slot, SweepHeader, Value, Variation
+from dlmon.records import PairRule, Slot, SweepHeader, SweptScript, Value, Variation
 from dlmon.records.record import record
 
 MAX_RUNS = 10_000
@@ -53,6 +53,10 @@ class Plan:
         metrics: the metric for each workload, one of `METRICS`.
         repeats: the number of runs of each combination.
         order: all runs, in their order.
+        script: the command, if the runs are those of a person's script.
+        pairs: the rule that ends the runs early, if two combinations are run in pairs.
+        search_window_s: the steady training after which a run is ended, if further batch sizes
+            follow from the runs before.
     """
 
     workloads: tuple[str, ...]
@@ -61,10 +65,24 @@ class Plan:
     metrics: Mapping[str, str]
     repeats: int
     order: tuple[Slot, ...]
+    script: SweptScript | None = None
+    pairs: PairRule | None = None
+    search_window_s: float | None = None
 
     @cached_property
     def combinations(self) -> tuple[Combination, ...]:
         return combinations_of(self.workloads, self.variations)
+
+    @cached_property
+    def slots(self) -> frozenset[Slot]:
+        return frozenset(self.order)
+
+    def widened(self, value: Value) -> Plan:
+        """Return the plan with a run of one more value of its only varied option."""
+        (variation,) = self.variations
+        values = (*variation.values, value)
+        order = (*self.order, Slot(len(variation.values), 0))
+        return replace(self, variations=(Variation(variation.key, values),), order=order)
 
     @property
     def varied(self) -> tuple[str, ...]:
@@ -93,6 +111,12 @@ def plan_of(header: SweepHeader) -> Plan:
     """
     metrics = {workload.name: workload.metric for workload in header.workloads}
     is_valid = set(metrics.values()) <= set(METRICS) and all(v.values for v in header.vary)
+    if header.pairs is not None:
+        is_valid = is_valid and [len(v.values) for v in header.vary] == [2]
+    if header.search_window_s is not None:
+        is_valid = is_valid and len(header.vary) == header.repeat == 1
+    if header.script is not None:
+        is_valid = is_valid and bool(header.script.command) and len(metrics) == 1
     if not is_valid or any(len(run) != 2 for run in header.order):
         raise SweepError("not the plan of a sweep")
     plan = Plan(
@@ -102,6 +126,9 @@ def plan_of(header: SweepHeader) -> Plan:
         metrics=metrics,
         repeats=header.repeat,
         order=tuple(Slot(*run) for run in header.order),
+        script=header.script,
+        pairs=header.pairs,
+        search_window_s=header.search_window_s,
     )
     # Count first: a forged header may have more combinations than fit into memory.
     if number_of_runs(plan.workloads, plan.variations, plan.repeats) == len(plan.order):
@@ -150,11 +177,6 @@ def fair_order(combinations: Sequence[Combination], repeats: int, seed: int) -> 
     Each round runs the workloads in their order, and shuffles the combinations of each. Every
     second round reverses the order of the round before it, so that a steady change over two rounds
     has the same effect on each combination.
-
-    Args:
-        combinations: the combinations of a plan.
-        repeats: the number of rounds.
-        seed: the seed for shuffling.
     """
     by_workload: dict[str, list[int]] = {}
     for combination in combinations:

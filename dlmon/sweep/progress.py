@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from dlmon.records import (
     Began,
     Closed,
     Ended,
     FailureKind,
+    Injection,
     Outcome,
     Record,
     Result,
@@ -19,8 +20,14 @@ from dlmon.records import (
     RunStatus,
     Slot,
     Status,
+    Value,
+    Widened,
 )
 from dlmon.sweep.plan import Plan
+
+if TYPE_CHECKING:
+    from dlmon.comparison.compared_run import RunFigures
+    from dlmon.comparison.sides import ChangedFile
 
 _STATUS_OF_FAILURE = {
     FailureKind.OUT_OF_MEMORY: RunStatus.OUT_OF_MEMORY,
@@ -38,6 +45,8 @@ class Sweep:
         sessions: the run of each session, by id, including runs that were repeated later.
         running: the runs that have begun and not ended, at most one on each host.
         closed: completed or stopped, once the sweep is over; else None.
+        changed: the files that differ between the commits that are compared; None if not known.
+        figures: what was read from the logs of its sessions, by id.
     """
 
     plan: Plan
@@ -45,31 +54,37 @@ class Sweep:
     sessions: dict[str, Slot] = field(default_factory=dict)
     running: dict[Slot, Began] = field(default_factory=dict)
     closed: Status | None = None
+    changed: tuple[ChangedFile, ...] | None = None
+    figures: dict[str, RunFigures] = field(default_factory=dict)
 
     def add(self, event: Record) -> None:
         match event:
-            case Began(slot=slot) if slot in self._slots:
+            case Began(slot=slot) if slot in self.plan.slots:
                 self.running[slot] = event
                 self.sessions[event.session] = slot
-            case Ended(slot=slot, outcome=outcome) if slot in self._slots:
+            case Ended(slot=slot, outcome=outcome) if slot in self.plan.slots:
                 self.outcomes[slot] = outcome
                 self.running.pop(slot, None)
+            case Widened(value=value) if self.plan.search_window_s is not None:
+                self.plan = self.plan.widened(value)
             case Resumed():
                 self.closed = None
-                self._forget_impossible()
+                self._forget_not_begun()
             case Closed(status=status):
                 self.closed = status
 
-    def _forget_impossible(self) -> None:
+    def _forget_not_begun(self) -> None:
         # Runs that could not begin may be possible now, with another environment.
         self.outcomes = {
             slot: outcome
             for slot, outcome in self.outcomes.items()
-            if outcome.status != RunStatus.IMPOSSIBLE or outcome.session is not None
+            if outcome.session is not None or outcome.result is not None
         }
 
     def remaining(self) -> list[Slot]:
-        """Return the runs that are not over, in their order."""
+        """Return the runs that are not over, in their order; none once an experiment has ended."""
+        if self.plan.pairs is not None and self.closed == Status.COMPLETED:
+            return []
         return [slot for slot in self.plan.order if not self.is_over(slot)]
 
     @property
@@ -116,13 +131,23 @@ class Sweep:
         workload = self.plan.combinations[slot.combination].workload
         return slot.combination, (workload, self.plan.host_of(slot)), workload, None
 
-    @cached_property
-    def _slots(self) -> frozenset[Slot]:
-        return frozenset(self.plan.order)
+
+def unapplied_text(injected: Mapping[str, Value], outcomes: Mapping[str, Injection]) -> str | None:
+    """Say which injection a run ran without, and why; None if it was `injected` with them all."""
+    for name in injected:
+        outcome = outcomes.get(name)
+        if outcome is None or not outcome.applied:
+            reason = outcome.reason if outcome is not None else None
+            return f"set:{name} was not applied: {reason or 'no process of the script tells why'}"
+    return None
 
 
 def outcome_of(
-    result: Result | None, session: str, took_s: float | None, problem: str | None = None
+    result: Result | None,
+    session: str,
+    took_s: float | None,
+    problem: str | None = None,
+    is_whole: bool = False,
 ) -> Outcome:
     """Return the outcome of a run from the result of its session.
 
@@ -131,11 +156,12 @@ def outcome_of(
         session: its id.
         took_s: the time from its launch to its end.
         problem: why there is no result.
+        is_whole: the run was stopped because it had all the training that its plan asks for.
     """
     if result is None:
         reason = problem or "interrupted: it left no result"
         return Outcome(RunStatus.NOT_RUN, reason, session, None, took_s)
-    if result.status == Status.COMPLETED:
+    if result.status == Status.COMPLETED or (is_whole and result.status == Status.STOPPED):
         return Outcome(RunStatus.COMPLETED, None, session, result, took_s)
     if result.status == Status.STOPPED:
         return Outcome(RunStatus.NOT_RUN, "stopped before its end", session, result, took_s)

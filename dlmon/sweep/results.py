@@ -8,15 +8,19 @@ claim, as in `dlmon compare`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
+from typing import TYPE_CHECKING
 
 from dlmon.records import Outcome, Result, RunStatus, Slot, Status, Value, Variation
 from dlmon.records.record import record
 from dlmon.statistics.intervals import mean_half_width
-from dlmon.statistics.ratios import Claim, Ratio, ratio_of
+from dlmon.statistics.ratios import Claim, Error, Ratio, ratio_of, throughput_error
 from dlmon.sweep.plan import Combination
 from dlmon.sweep.progress import Sweep
+
+if TYPE_CHECKING:
+    from dlmon.comparison.compared_run import RunFigures
 
 # If the runs of a combination ended differently, its status is the first of these.
 _STATUS_ORDER = (
@@ -34,6 +38,9 @@ MAX_P = 0.05
 _PROJECTED = ("seconds_per_epoch", "run_seconds")
 RANKING_METRIC = "ms_per_sample"
 """The metric for ranking combinations."""
+
+Loss = float | str | None
+"""A loss; a text says that it is NaN or infinite."""
 
 DEVICES = "devices"
 """The name of the option for the number of devices that share each batch."""
@@ -59,6 +66,7 @@ class CombinationRow:
         samples_per_second: the median throughput of its completed runs.
         tokens_per_second: the throughput in tokens; None without tokens.
         peak_share: the median share of the peak FLOP/s; None if unknown.
+        losses: the median losses of its completed runs, of training and of validation.
         cost_usd: the median cost of a run; None without a price.
         usd_per_million: the median cost of a million samples in the steady state; unlike the cost
             of a run, it doesn't depend on the run's length.
@@ -79,14 +87,28 @@ class CombinationRow:
     usd_per_million: float | None
     tokens_per_second: float | None = None
     peak_share: float | None = None
+    losses: tuple[Loss, Loss] = (None, None)
 
     @property
     def completed(self) -> int:
         return sum(1 for o in self.outcomes if o is not None and o.status == RunStatus.COMPLETED)
 
     def speed_up_over(self, slower: CombinationRow) -> Ratio | None:
-        """Return the speed-up over another combination; None if either has no time."""
-        return ratio_of(self.times, slower.times)
+        """Return the speed-up over another combination; None if either has no time.
+
+        With one run of either, the interval allows for the variation within it.
+        """
+        within = [row._error_within for row in (self, slower) if len(row.times) == 1]
+        return ratio_of(self.times, slower.times, within=within)
+
+    @property
+    def _error_within(self) -> Error | None:
+        """The error of the only time by the ranking metric; None if unknown."""
+        results = [o.result for o in self.outcomes if o is not None and o.result is not None]
+        timed = [result for result in results if time_of(self.metric, result) is not None]
+        if self.metric != RANKING_METRIC or len(timed) != 1:
+            return None
+        return throughput_error(timed[0].samples_per_second)
 
     def is_faster_than(self, slower: CombinationRow, comparisons: int = 1) -> bool:
         """Return whether it is significantly faster than another combination.
@@ -132,19 +154,24 @@ def rows_of(sweep: Sweep, metric: str | None = None) -> tuple[CombinationRow, ..
             combination,
             tuple(sweep.outcomes.get(Slot(combination.index, r)) for r in range(plan.repeats)),
             metric or plan.metrics[combination.workload],
+            sweep.figures,
         )
         for combination in plan.combinations
     )
 
 
 def _row(
-    combination: Combination, outcomes: tuple[Outcome | None, ...], metric: str
+    combination: Combination,
+    outcomes: tuple[Outcome | None, ...],
+    metric: str,
+    figures: Mapping[str, RunFigures],
 ) -> CombinationRow:
     over = [outcome for outcome in outcomes if outcome is not None]
     statuses = {outcome.status for outcome in over}
     results = [o.result for o in over if o.status == RunStatus.COMPLETED and o.result is not None]
     times = tuple(t for t in (time_of(metric, result) for result in results) if t is not None)
     rates = (r.samples_per_second.mean if r.samples_per_second else None for r in results)
+    runs = [figures[result.session] for result in results if result.session in figures]
     value = fmean(times) if len(times) >= MIN_RUNS else _median(times)
     half = mean_half_width(times) if len(times) >= MIN_RUNS else None
     timings = [getattr(result, metric) for result in results] if metric in _PROJECTED else []
@@ -166,7 +193,13 @@ def _row(
             r.tokens_per_second.mean if r.tokens_per_second else None for r in results
         ),
         peak_share=_median(result.peak_share for result in results),
+        losses=(_loss(runs, "loss"), _loss(runs, "val_loss")),
     )
+
+
+def _loss(runs: Sequence[RunFigures], name: str) -> Loss:
+    why = (run.not_numbers[name] for run in runs if name in run.not_numbers)
+    return next(why, None) or _median(run.values.get(f"metric.{name}") for run in runs)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

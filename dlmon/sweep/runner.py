@@ -4,132 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from dlmon.exit_codes import DONE, FAILED, UNREACHABLE
-from dlmon.launch.supervisor_process import SupervisorProcess, launch
 from dlmon.log.directory import read_entry
 from dlmon.log.folder import LogError, log_directory_of, log_of
 from dlmon.protocol.job import Job, Refused, Started
-from dlmon.protocol.stop import BY_SWEEP
-from dlmon.records import Began, Closed, Ended, Event, Outcome, RunStatus, Slot, Status
+from dlmon.records import (
+    Began,
+    Closed,
+    Ended,
+    Event,
+    Outcome,
+    PairRule,
+    RunStatus,
+    Slot,
+    Status,
+    Widened,
+)
 from dlmon.session.follower import SessionFollower
-from dlmon.sweep.log import SweepWriter
+from dlmon.session.run_figures import read_figures, read_pair_figures
+from dlmon.sweep.batch_search import next_size
+from dlmon.sweep.hosts import CurrentRun, LocalHost, SweepHost
+from dlmon.sweep.log import SweepWriter, read_run_figures
+from dlmon.sweep.pair_code import changed_by_pairs
+from dlmon.sweep.pair_in_turns import PairInTurns, RunInTurns
+from dlmon.sweep.pairs import BASE, NEW, is_enough, seconds_left, verdict_of
 from dlmon.sweep.plan import Combination, SweepError
-from dlmon.sweep.progress import Sweep, outcome_of
+from dlmon.sweep.progress import Sweep, outcome_of, unapplied_text
+from dlmon.sweep.turns import why_not_in_turns
 
 POLL_S = 0.2
 
+SHOWN_LINES = 8
+"""The lines of a failed run's output that are shown."""
+NEVER_STEADY = "it did not train steadily within the time of the experiment (--for, --window)"
+
 T = TypeVar("T")
-
-# A supervisor ends its sensors after the session; if it hangs, it is waited for at most 10 s.
-END_POLL_S, END_POLLS = 0.05, 200
-
-
-class SweepHost(Protocol):
-    """A host for runs of a sweep, one at a time: `launch`, `follow`, `finish_run`."""
-
-    name: str | None
-    """The name of the host for ssh; None for this host."""
-    lost: str | None
-    """Why the host is lost for good, as a sentence that names it."""
-    left_running: str | None
-    """The session that may still run there because it could not be stopped."""
-
-    async def open(self) -> Refused | None:
-        """Connect to the host, or return why it can't be used."""
-
-    async def launch(self, job: Job) -> Started | Refused:
-        """Start a run; return its session, or why there is none."""
-
-    async def follow(self, started: Started) -> SessionFollower | Refused:
-        """Return the session of the run, or why it can't be followed."""
-
-    def poll(self) -> None:
-        """Do what is due; this is called regularly during a run."""
-
-    def stop(self) -> None:
-        """Stop the run, or the one that is being started."""
-
-    async def finish_run(self) -> None:
-        """Wait until no process of a finished run is left: it would slow the next one."""
-
-    async def close(self) -> None:
-        """Stop a run that is not over, and disconnect."""
-
-
-class LocalHost:
-    """This host; its run stops when it is closed.
-
-    Args:
-        start: starts a supervisor.
-    """
-
-    def __init__(self, start: Callable[[Job], SupervisorProcess] = launch) -> None:
-        self.name: str | None = None
-        self.lost: str | None = None
-        self.left_running: str | None = None
-        self._start = start
-        self._supervisor: SupervisorProcess | None = None
-        self._follower: SessionFollower | None = None
-
-    async def open(self) -> Refused | None:
-        return None
-
-    async def launch(self, job: Job) -> Started | Refused:
-        self._supervisor = started = self._start(job)
-        return await asyncio.to_thread(started.answer)
-
-    async def follow(self, started: Started) -> SessionFollower | Refused:
-        self._follower = SessionFollower(Path(started.log), supervisor=self._supervisor)
-        return self._follower
-
-    def poll(self) -> None:
-        """Do nothing: the supervisor works alone."""
-
-    def stop(self) -> None:
-        if self._supervisor is not None:
-            self._supervisor.send(BY_SWEEP)
-
-    async def finish_run(self) -> None:
-        supervisor = self._supervisor
-        await self.close()
-        for _ in range(END_POLLS):
-            if supervisor is None or supervisor.process.poll() is not None:
-                return
-            await asyncio.sleep(END_POLL_S)
-
-    async def close(self) -> None:
-        supervisor, self._supervisor = self._supervisor, None
-        follower, self._follower = self._follower, None
-        if follower is not None:
-            follower.close()
-        if supervisor is not None:
-            supervisor.release()
-
-
-@dataclass
-class CurrentRun:
-    """A run that is under way.
-
-    Attributes:
-        slot: its slot in the plan.
-        host: the name of its host for ssh; None for this host.
-        follower: its session; None until that has begun.
-        launched_at: the time of its launch, by CLOCK_MONOTONIC.
-    """
-
-    slot: Slot
-    host: str | None
-    follower: SessionFollower | None = None
-    launched_at: float = field(default_factory=time.monotonic)
-
-    @property
-    def running_for_s(self) -> float:
-        return time.monotonic() - self.launched_at
 
 
 class SweepRun:
@@ -170,11 +84,20 @@ class SweepRun:
         self.at_end: Callable[[], Awaitable[str | None]] | None = None
         """Awaited if the sweep ends without being stopped; returns a remark for the user."""
         self.remark: str | None = None
+        self.last_lines: tuple[str, ...] = ()
+        """The last output of a run that failed, and so ended an experiment of pairs."""
+        self.prepare: Callable[[], str | None] | None = None
+        """Called in a thread before the first run; returns a note, or raises SweepError."""
+        self.clean_up: Callable[[], None] | None = None
+        """Called in a thread once all runs are over, on every way out."""
         self._make_job = make_job
         self._refusal = refusal
         self._make_host = make_host
         self._poll_s = poll_s
         self._hosts: dict[str | None, SweepHost] = {}
+        self._in_turns: PairInTurns | None = None
+        self.notes: list[str] = []
+        """What the user is told once, at any time before the end."""
 
     @property
     def sweep(self) -> Sweep:
@@ -187,7 +110,14 @@ class SweepRun:
 
     @property
     def seconds_left(self) -> float | None:
-        """The estimated time of the remaining runs; None before any run has completed."""
+        """The estimated time of the remaining runs; None before any run has completed.
+
+        None in a search too, which doesn't know how many runs follow.
+        """
+        if self.sweep.plan.search_window_s is not None:
+            return None
+        if self.sweep.plan.pairs is not None:
+            return seconds_left(self.sweep)
         running_for_s = {run.slot: run.running_for_s for run in self.current.values()}
         return self.sweep.seconds_left(running_for_s, self.unreached)
 
@@ -202,7 +132,10 @@ class SweepRun:
         """`DONE` if any run completed; `UNREACHABLE` if no host could be reached; else `FAILED`."""
         if self.problem is not None:
             return FAILED
-        if any(outcome.status == RunStatus.COMPLETED for outcome in self.sweep.outcomes.values()):
+        outcomes = self.sweep.outcomes.values()
+        if self.sweep.plan.pairs is not None:
+            return FAILED if verdict_of(self.sweep).ratio is None else DONE
+        if any(outcome.status == RunStatus.COMPLETED for outcome in outcomes):
             return DONE
         is_unreachable = bool(self._hosts) and self._hosts.keys() == self.unreached.keys()
         return UNREACHABLE if is_unreachable else FAILED
@@ -210,9 +143,16 @@ class SweepRun:
     async def run(self) -> None:
         """Run the remaining runs until all are over or `stop`; `problem` says what failed."""
         try:
+            if self.prepare is not None:
+                note = await asyncio.to_thread(self.prepare)
+                self.notes += [note] if note is not None else []
+                self.sweep.changed = await asyncio.to_thread(changed_by_pairs, self.sweep.plan)
             self._take_over()
+            await asyncio.to_thread(read_run_figures, self.sweep, self.directory)
             await self._run_all()
-            status = Status.STOPPED if self.sweep.remaining() else Status.COMPLETED
+            is_left = bool(self.sweep.remaining()) or self._size_to_try() is not None
+            has_all = is_enough(self.sweep) or not is_left
+            status = Status.COMPLETED if has_all else Status.STOPPED
             self._write(Closed(status, time.time()))
             if self.at_end is not None and not self.stops_after_run:
                 self.remark = await self.at_end()
@@ -236,10 +176,24 @@ class SweepRun:
         self.stopping = self.stops_after_run = True
         for host in self._hosts.values():
             host.stop()
+        if self._in_turns is not None:
+            self._in_turns.ask_to_stop()
+
+    def leave_at_once(self) -> None:
+        """Stop all runs and clean up, because this process ends before they have ended."""
+        self.stop()
+        clean_up, self.clean_up = self.clean_up, None
+        if clean_up is not None:
+            clean_up()
 
     async def close(self) -> None:
-        """Stop the runs that are not over, and disconnect from all hosts."""
-        await asyncio.gather(*(host.close() for host in self._hosts.values()))
+        """Stop the runs that are not over, disconnect from all hosts, and clean up."""
+        in_turns = () if self._in_turns is None else self._in_turns.hosts
+        hosts = (*self._hosts.values(), *in_turns)
+        await asyncio.gather(*(host.close() for host in hosts))
+        clean_up, self.clean_up = self.clean_up, None
+        if clean_up is not None:
+            await asyncio.to_thread(clean_up)
 
     def _take_over(self) -> None:
         """Record the ends of runs that an earlier process began, and of runs that are impossible.
@@ -300,13 +254,30 @@ class SweepRun:
             return
         for began in [self.sweep.running[slot] for slot in slots if slot in self.sweep.running]:
             await self._run(host, began.slot, began)
-        for slot in slots:
-            if host.lost is not None or self.stops_after_run:
+        for slot in self._with_search(slots):
+            if host.lost is not None or self.stops_after_run or is_enough(self.sweep):
                 break
-            if not self.sweep.is_over(slot):
+            if self.sweep.is_over(slot):
+                continue
+            pair, rule = self._pair_in_turns(slot), self.sweep.plan.pairs
+            if pair is not None and rule is not None:
+                await self._run_in_turns(pair, rule)
+            else:
                 await self._run(host, slot)
         if host.lost is not None:
             self._give_up(host, slots, host.lost)
+
+    def _with_search(self, slots: Sequence[Slot]) -> Iterator[Slot]:
+        """Yield these runs, and those that a search adds after each."""
+        yield from slots
+        while not self.stops_after_run and (size := self._size_to_try()) is not None:
+            self._write(Widened(size, time.time()))
+            yield self.sweep.plan.order[-1]
+
+    def _size_to_try(self) -> int | None:
+        """Return the batch size that a search adds next; None if there is none."""
+        is_search = self.sweep.plan.search_window_s is not None and not self.sweep.remaining()
+        return next_size(self.sweep) if is_search else None
 
     async def _wait_unless_stopped(self, coroutine: Coroutine[Any, Any, T]) -> T | None:
         waiting = asyncio.ensure_future(coroutine)
@@ -348,9 +319,14 @@ class SweepRun:
         if isinstance(answer, Started):
             self._write(Began(current.slot, answer.session, time.time()))
             await self._follow_to_end(host, current, answer)
-        elif not self.stopping and host.lost is None:
+        elif host.lost is None:
+            self._end_refused(current.slot, answer)
+
+    def _end_refused(self, slot: Slot, answer: Refused) -> None:
+        """Record that a run could not be started, unless it was stopped before."""
+        if not self.stopping:
             status = RunStatus.IMPOSSIBLE if answer.permanent else RunStatus.NOT_RUN
-            self._write(Ended(current.slot, Outcome(status, answer.reason), time.time()))
+            self._write(Ended(slot, Outcome(status, answer.reason), time.time()))
 
     async def _follow_to_end(
         self, host: SweepHost, current: CurrentRun, started: Started, is_ours: bool = True
@@ -370,15 +346,116 @@ class SweepRun:
                 self._write(Ended(current.slot, outcome, time.time()))
             return
         current.follower = follower
+        has_window = is_late = False
         while (records := follower.poll()) or follower.running:
             host.poll()
             if host.lost is not None:
                 return
+            if not has_window and self._has_window(follower):
+                has_window = True
+                host.stop()
+            elif not is_late and self._is_late(current):
+                is_late = True
+                host.stop()
             await asyncio.sleep(0 if records else self._poll_s)
-        result = follower.result
+        result, session = follower.result, started.session
         took_s = current.running_for_s if is_ours else result.wall_s if result else None
-        outcome = outcome_of(result, started.session, took_s, follower.problem)
-        self._write(Ended(current.slot, outcome, time.time()))
+        is_whole = has_window and not self.stopping
+        outcome = outcome_of(result, session, took_s, follower.problem, is_whole)
+        if is_late:
+            outcome = replace(outcome, status=RunStatus.FAILED, reason=NEVER_STEADY)
+        await self._end(current.slot, outcome, follower)
+
+    async def _end(self, slot: Slot, outcome: Outcome, follower: SessionFollower) -> None:
+        """Record the outcome of a run, and keep its figures; of pairs, the last lines of a failure.
+
+        A run without an injection that was asked for counts as impossible.
+        """
+        unapplied = unapplied_text(follower.session.header.injected, follower.session.injections)
+        if unapplied is not None and outcome.status == RunStatus.COMPLETED:
+            outcome = replace(outcome, status=RunStatus.IMPOSSIBLE, reason=unapplied)
+        has_failed = outcome.status == RunStatus.FAILED and outcome.reason != NEVER_STEADY
+        if self.sweep.plan.pairs is not None and has_failed:
+            lines = [line.text for line in follower.snapshot().output]
+            self.last_lines = tuple(line for line in lines if line.strip())[-SHOWN_LINES:]
+        if outcome.result is not None and outcome.session is not None:
+            await self._read_figures(outcome.session, follower.path)
+        self._write(Ended(slot, outcome, time.time()))
+
+    def _is_late(self, current: CurrentRun) -> bool:
+        """Return whether a run takes longer than the whole experiment may."""
+        rule = self.sweep.plan.pairs
+        return rule is not None and current.running_for_s > rule.for_s
+
+    def _pair_in_turns(self, slot: Slot) -> tuple[Slot, ...] | None:
+        """Return the runs of a pair that has yet to begin, if they are to take turns."""
+        plan, rule = self.sweep.plan, self.sweep.plan.pairs
+        is_here = plan.host_of(slot) is None
+        if rule is None or not rule.in_turns or slot.repeat == 0 or not is_here:
+            return None
+        pair = tuple(other for other in plan.order if other.repeat == slot.repeat)
+        if any(map(self.sweep.is_over, pair)):
+            return None
+        first_runs = [
+            self.sweep.figures[outcome.session]
+            for first in (Slot(BASE, 0), Slot(NEW, 0))
+            if (outcome := self.sweep.outcomes.get(first)) is not None
+            and outcome.session in self.sweep.figures
+        ]
+        command = plan.script.command if plan.script is not None else ()
+        reason = why_not_in_turns(command, first_runs)
+        if reason is not None:
+            self._tell_once(f"the runs of a pair come one after the other: {reason}")
+        return pair if reason is None else None
+
+    def _tell_once(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+    async def _run_in_turns(self, slots: Sequence[Slot], rule: PairRule) -> None:
+        """Run both runs of a pair at once, one suspended while the other runs."""
+        pair = self._in_turns = PairInTurns(rule, self._poll_s)
+        try:
+            for slot in slots:
+                if self.stopping:
+                    break
+                job = self._make_job(self.sweep.plan.combinations[slot.combination])
+                run = await pair.launch(slot, job)
+                if isinstance(run, Refused):
+                    self._end_refused(slot, run)
+                    break
+                self._write(Began(slot, run.session, time.time()))
+                self.current[run.session] = CurrentRun(slot, None, run.follower)
+                await pair.warm_up(run)
+            await pair.take_turns()
+        finally:
+            pair.stop()
+        is_whole = pair.is_whole
+        for run in pair.runs:
+            await pair.follow_to_end(run)
+            await self._end_in_turns(run, is_whole, pair.took_s)
+        await asyncio.gather(*(host.finish_run() for host in pair.hosts))
+        self._in_turns = None
+
+    async def _end_in_turns(self, run: RunInTurns, is_whole: bool, took_s: float) -> None:
+        follower = run.follower
+        outcome = outcome_of(follower.result, run.session, took_s, follower.problem, is_whole)
+        self.current.pop(run.session, None)
+        await self._end(run.slot, replace(outcome, rate=run.times.rate()), follower)
+
+    async def _read_figures(self, session: str, log: Path) -> None:
+        """Read the loss of a run, and what tells where a difference comes from."""
+        try:
+            read = read_figures if self.sweep.plan.pairs is None else read_pair_figures
+            self.sweep.figures[session] = await asyncio.to_thread(read, log)
+        except LogError as error:
+            self.remark = f"the figures of a run are not known: {error}"
+
+    def _has_window(self, follower: SessionFollower) -> bool:
+        """Return whether a run has trained steadily for as long as its experiment asks for."""
+        rule = self.sweep.plan.pairs
+        window_s = self.sweep.plan.search_window_s if rule is None else rule.window_s
+        return window_s is not None and follower.session.loops.longest.steady.seconds >= window_s
 
     def _write(self, event: Event) -> None:
         self.writer.write(event)

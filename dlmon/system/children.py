@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 # The variable does what `-P` does from Python 3.11 on, also for the Pythons that a child starts:
@@ -100,7 +101,17 @@ def end_group(leader_pid: int, number: signal.Signals) -> None:
         os.killpg(leader_pid, number)
 
 
+def handles(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process has a handler for a signal; False if that can't be read."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    mask = next((line.split()[1] for line in status.splitlines() if line[:7] == "SigCgt:"), "0")
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 def end_process(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a child of ours, if it still exists."""
+    """Send a signal to a process of ours, if it still exists."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED, INTERRUPTED_BY_USER
+from dlmon.system.this_host import IS_MACOS
 
 EXIT_CODES: Mapping[signal.Signals, int] = {
     signal.SIGINT: INTERRUPTED_BY_USER,
@@ -82,4 +83,6 @@ def end_with_terminal(report: Callable[[], None]) -> None:
         report()
         os._exit(FAILED)
 
-    threading.Thread(target=watch, name="terminal", daemon=True).start()
+    # A Mac can't poll a terminal (poll(2)), and sends SIGHUP.
+    if not IS_MACOS:
+        threading.Thread(target=watch, name="terminal", daemon=True).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from pathlib import Path
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 _SYSTEMD_CONTAINER = "run/systemd/container"
+IS_MACOS = sys.platform == "darwin"
+"""True on a Mac, which has no /proc."""
 
 
 def host_name() -> str:

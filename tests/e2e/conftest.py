@@ -36,7 +36,16 @@ DLMON = (
     "tui.start",
     *(f"dlmon.cli.{name}" for name in ("main", "run", "compare", "sweep", "prune")),
 )
-JOB_FIELDS = {"alerts", "log_dir", "name", "environment", "terminate_after_s", "kill_after_s"}
+JOB_FIELDS = {
+    "ends_with_terminal",
+    "alerts",
+    "log_dir",
+    "serve",
+    "name",
+    "environment",
+    "terminate_after_s",
+    "kill_after_s",
+}
 
 
 @pytest.fixture(scope="session", autouse=True)

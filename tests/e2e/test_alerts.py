@@ -73,7 +73,7 @@ def test_a_stall_is_sent_while_it_lasts_and_its_end_with_the_next_message(start,
     (alert,) = session.records(Alert)
     sent_s = hook.times[0] - alert.t / 1e9
     assert sent_s < 2, "it is out within 2 s of its event"
-    assert hook.bodies[0]["text"].startswith("No batch for ")
+    assert hook.bodies[0]["text"].startswith("STALLED: no batch for ")
     Path(go_on).touch()
     session.wait_for(Alert, lambda alert: alert.over)
     Path(end).touch()

@@ -61,8 +61,18 @@ def test_a_local_session_stops_when_its_viewer_is_killed(view):
     assert any("its viewer is gone" in text for text in log.notices())
 
 
-def test_a_local_session_stops_when_its_terminal_closes(view):
-    viewer = view(epochs=MANY)
+def test_a_local_session_goes_on_when_its_terminal_closes(view, files):
+    viewer = view(epochs=2, script={"epoch 1": [["wait_for", go_on := files()]]})
+    viewer.log.wait_for(Epoch)
+    viewer.process.send_signal(signal.SIGHUP)
+    assert viewer.exit_code() == 1
+    Path(go_on).touch()
+    assert viewer.log.wait_for_end().status == "completed"
+    assert len(viewer.log.records(Epoch)) == 2
+
+
+def test_a_local_session_stops_when_its_terminal_closes_if_that_was_asked_for(view):
+    viewer = view(epochs=MANY, ends_with_terminal=True)
     log = viewer.log
     log.wait_for(Epoch)
     viewer.process.send_signal(signal.SIGHUP)
@@ -245,7 +255,7 @@ def test_an_exception_is_reported_in_its_words_with_the_last_output(view):
     assert log.result.exit_code == 1
     assert log.records(Failure)
     assert len(log.records(Epoch)) == 1
-    assert "about to fail" in viewer.stderr
+    assert any("about to fail" in output.text for output in log.records(Output))
     assert "RuntimeError: shapes [/x] and [@click=y] differ" in viewer.stderr.splitlines()[-1]
     assert viewer.stderr.splitlines()[-1].startswith("dlmon: ")
 

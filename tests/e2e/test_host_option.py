@@ -41,7 +41,7 @@ def recorded(dlmon_command, network, box, tmp_path_factory):
     ran = laptop.dlmon("run", WORKLOAD, *THERE, *SHORT, "--name", "first", "--plain")
     assert ran.returncode == DONE, ran.stderr
     assert "epoch 1/1 took" in ran.stdout
-    assert "status             completed" in ran.stdout
+    assert " completed; recorded on box, copied to " in ran.stdout
     (session,) = list_sessions(box.log_dir)
     return session.header.id
 
@@ -177,7 +177,7 @@ def test_the_processes_of_a_session_of_a_host_say_where_they_are(laptop, box):
         eventually(lambda: b'"trainer"' in log.read_bytes(), "what trains")
         shown = laptop.dlmon("stack", "--host", "box", "hangs")
         assert shown.returncode == DONE, shown.stderr
-        assert ": <string>:4" in shown.stdout.splitlines()[0]
+        assert "<string>:4 (process " in shown.stdout.splitlines()[0]
         refused = laptop.dlmon("profile", "--host", "box", "hangs")
         assert refused.returncode == WRONG_ARGUMENTS
         assert refused.stderr.startswith("dlmon: box: ")

@@ -16,7 +16,6 @@ from fakes.terminal import PseudoTerminal
 from dlmon.records import Epoch
 
 EPOCHS, STEPS = 6, 20
-MANY = 100_000
 SMALLEST_PIPE = 4096
 # Only the live screen shows it, not the one that stands while the log is read.
 LIVE = "Seconds per epoch"
@@ -58,7 +57,7 @@ def shows(terminal, text):
 def assert_saw_all(viewer):
     for epoch in range(1, EPOCHS + 1):
         assert viewer.stdout.count(f"epoch {epoch}/{EPOCHS} took") == 1
-    assert "status             completed" in viewer.stdout
+    assert " completed; recorded in " in viewer.stdout
     assert viewer.stderr == ""
 
 

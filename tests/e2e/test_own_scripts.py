@@ -210,7 +210,7 @@ def test_what_it_writes_is_in_the_log_and_its_end_says_how_to_come_back(
     assert (entry.result.status, entry.result.exit_code) == ("completed", 0)
     session, said = entry.header.id, done.stderr.decode()
     assert f"\n{session} (base) completed; recorded in {entry.path}\n" in said
-    assert f"\ndlmon attach --log-dir {log_dir} {session} shows it again\n" in said
+    assert f" dlmon attach --log-dir {log_dir} last shows it again\n" in said
     attached = _run([*DLMON, "attach", "--plain", "--log-dir", str(log_dir), session], log_dir)
     assert attached.code == 0
     # Nothing is left of the socket.
@@ -565,6 +565,31 @@ time.sleep(60)
     assert (process.returncode, stdout) == (5, b"got %d\n" % signal.SIGINT)
 
 
+@pytest.mark.parametrize("handled", ["SIGTERM", "SIGINT"])
+def test_a_script_that_saves_on_sigterm_is_stopped_by_it_and_others_as_by_ctrl_c(
+    handled, folder, log_dir, begin
+):
+    script = f"""
+import dlmon, os, signal, sys, time
+def save(number, frame):
+    open("saved", "w").write(signal.Signals(number).name)
+    sys.exit(0)
+signal.signal(signal.{handled}, save)
+while True:
+    dlmon.step(8)
+    open("ready", "w").close()
+    time.sleep(0.01)
+"""
+    path = folder("w", {})
+    process = begin(script, path)
+    eventually(lambda: (path / "ready").exists(), "the script trains")
+    stop = [*DLMON, "stop", "--log-dir", str(log_dir), "last"]
+    subprocess.run(stop, check=True, capture_output=True, timeout=DEADLINE_S)
+    process.wait(DEADLINE_S)
+    assert (path / "saved").read_text() == handled
+    assert records_of(log_dir)[1].result.exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGUSR1, "failed"), (signal.SIGTERM, "stopped")]
 )
@@ -638,7 +663,7 @@ print(subprocess.Popen(["python3", "-c", endless]).pid, flush=True)
 def test_one_that_has_a_terminal_writes_to_one(folder, on_a_terminal):
     script = "import sys, os; print(sys.stdout.isatty(), sys.stderr.isatty(), flush=True)"
     process, read = on_a_terminal(script, folder("w", {}))
-    assert read().startswith(b"True True")
+    assert b"\nTrue True" in read()
     assert process.wait(DEADLINE_S) == 0
 
 
@@ -666,6 +691,32 @@ open('end', 'w').close()
     assert process.wait(DEADLINE_S) == 124
     assert "the script was not ended with it" in said
     eventually(lambda: (path / "end").exists(), "the script ends")
+
+
+def test_a_script_goes_on_when_its_terminal_is_closed(folder, log_dir, dlmon_command):
+    path = folder("w", {})
+    script = """
+import os, time
+open('ready', 'w').close()
+while not os.path.exists('closed'):
+    time.sleep(0.01)
+for _ in range(1000):
+    print('x' * 1000, flush=True)
+open('end', 'w').close()
+"""
+    command = [dlmon_command, "exec", "--plain", "--log-dir", str(log_dir)]
+    # The viewer leads the session of its terminal: closing that sends it SIGHUP.
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(path)
+        os.execv(dlmon_command, [*command, "--", sys.executable, "-c", script])
+    eventually(lambda: (path / "ready").exists(), "the script runs")
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    (path / "closed").touch()
+    eventually(lambda: (path / "end").exists(), "the script ends")
+    eventually(lambda: records_of(log_dir)[1].result is not None, "its result")
+    assert records_of(log_dir)[1].result.status == "completed"
 
 
 def test_a_notebooks_process_is_recorded_until_it_ends(folder, log_dir, tmp_path):

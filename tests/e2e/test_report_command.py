@@ -90,7 +90,7 @@ def test_a_sweep_is_reported(dlmon):
         (("last", "-o", "run.pdf"), 'no report is known as ".pdf": end -o in .md, .html'),
         (
             ("last", "--table", "epochs", "--format", "md"),
-            "--table is for --format csv or json, not md",
+            "--table is for --format csv, json or parquet, not md",
         ),
         (("last", "--charts", "/proc/charts"), "/proc/charts can't be made"),
     ],

@@ -37,7 +37,9 @@ ROOT = Path(__file__).parents[2]
 NO_LIBRARY = "no NVIDIA driver: libnvidia-ml.so.1 was not found"
 UTILIZATION = "nvmlDeviceGetUtilizationRates"
 LOST = 15
-NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie")
+NOT_MEASURED = dict.fromkeys(
+    ("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie"
+) | dict.fromkeys(("junction_c", "memory_c", "gtt_used_mib"), "not read from NVML")
 
 
 class Sensors:
@@ -345,6 +347,7 @@ def test_every_gpu_of_a_healthy_driver_is_reported(start, driver, count):
             pcie_max_generation=5,
             pcie_max_width=16,
             state=GpuState.ANSWERS,
+            virtualization="none",
         )
         for index in range(count)
     )
@@ -412,8 +415,14 @@ def test_the_instances_of_a_divided_gpu_are_read_with_who_computes_on_them(start
     sensors.facts()
     gpu = (sensors.sample().gpus or ())[0]
     one, two = gpu.instances or ()
-    assert one == MigInstance(1, "NVIDIA Fake 100 MIG 1g.10gb", 7, 0, 9856, 5120, (4242,))
+    busy = {"utilization_pct": 40, "sm_active_pct": 68, "sm_occupancy_pct": 45}
+    assert one == MigInstance(
+        *(1, "NVIDIA Fake 100 MIG 1g.10gb", 7, 0, 9856, 5120, (4242,)),
+        **(busy | {"tensor_pct": 30, "dram_pct": 56}),
+    )
     assert (two.index, two.gpu_instance, two.pids) == (2, 8, (4242, 4343))
+    # Each instance is measured by itself.
+    assert (two.utilization_pct, two.dram_pct) == (41, 57)
     assert gpu.why["tensor_pct"] == gpu.why["utilization_pct"] == "not reported while MIG is on"
 
 

@@ -35,7 +35,7 @@ def backend(request):
     return ("--backend", "jax", "--python", frameworks)
 
 
-@pytest.mark.parametrize("mode", ["train", "gradients", "inference"])
+@pytest.mark.parametrize("mode", ["train", "inference"])
 def test_a_batch_is_as_large_as_all_of_them_take_and_every_sample_is_seen_once(
     run, log_dir, backend, mode
 ):

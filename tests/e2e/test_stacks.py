@@ -10,7 +10,7 @@ import pytest
 from fakes.sessions import eventually
 
 from dlmon.log.directory import list_sessions, stop_session
-from dlmon.records import Notice, Stack, decode
+from dlmon.records import Notice, SourceLines, Stack, decode
 
 TRAIN = """
 import dlmon, os, sys, threading, time
@@ -79,7 +79,7 @@ def records_of(log_dir):
 def pauses_named(dlmon, log_dir, tmp_path, functions, call):
     """Run a script, and check that each pause is said with its line; return where they were."""
     (tmp_path / "train.py").write_text(TRAIN.format(functions=functions, call=call))
-    done = dlmon("exec", "--plain", "--", sys.executable, "train.py")
+    done = dlmon("exec", "--plain", "--verbose", "--", sys.executable, "train.py")
     assert done.returncode == 0, done.stderr
     stacks = [
         each
@@ -114,7 +114,7 @@ def test_a_script_that_ends_hard_in_a_pause_says_where_it_was(dlmon, log_dir, tm
         functions="def pause():\n    time.sleep(2.5)\n    os._exit(3)", call="train(pause)"
     )
     (tmp_path / "train.py").write_text(text)
-    done = dlmon("exec", "--plain", "--", sys.executable, "train.py")
+    done = dlmon("exec", "--plain", "--verbose", "--", sys.executable, "train.py")
     assert done.returncode == 3
     [said] = [line for line in done.stderr.splitlines() if "without a batch" in line]
     assert " in pause (" in said
@@ -137,6 +137,10 @@ def test_a_run_that_hangs_is_asked_where_it_is_and_what_can_not_be_profiled(
         assert " in pause" in shown.stdout.splitlines()[0]
         [process] = json.loads(dlmon("stack", "last", "--json").stdout)
         assert process["threads"][0]["script"]["function"] == "pause"
+        eventually(lambda: b'"source_lines"' in entry.path.read_bytes(), "the source")
+        [source] = [each for each in records_of(log_dir) if isinstance(each, SourceLines)]
+        assert source.lines[source.line - source.first] == "    time.sleep(600)"
+        assert source.changed is None
         refused = dlmon("profile", "last")
         assert refused.returncode == 2
         assert "it uses none of PyTorch, JAX and TensorFlow" in refused.stderr
@@ -147,9 +151,51 @@ def test_a_run_that_hangs_is_asked_where_it_is_and_what_can_not_be_profiled(
     # Who ended it reads where it hung.
     report = dlmon("report", "last", "--format", "md", "-o", "-").stdout
     assert any(" in pause (" in line for line in report.splitlines() if "without a batch" in line)
+    report = dlmon("report", "last", "--full", "--format", "md", "-o", "-").stdout
+    assert re.search(r"^▶ +\d+ +time\.sleep\(600\)$", report, re.MULTILINE)
     over = dlmon("stack", "last")
     assert (over.returncode, over.stdout) == (2, "")
     assert "is not running: it is stopped" in over.stderr
     assert not [
         each for each in records_of(log_dir) if isinstance(each, Notice) and "refused" in each.text
+    ]
+
+
+FAILS = """
+import json
+
+def read(text):
+    return json.loads(text)
+
+def load():
+    try:
+        read("{")
+    except ValueError as error:
+        raise RuntimeError("[bold]no[/] \x1b[31msample") from error
+
+load()
+"""
+
+
+def test_the_traceback_of_a_run_that_failed_is_in_its_report(dlmon, tmp_path):
+    (tmp_path / "train.py").write_text(FAILS)
+    assert dlmon("exec", "--plain", "--", sys.executable, "train.py").returncode == 1
+    report = dlmon("report", "last", "--full", "--format", "md", "-o", "-").stdout.splitlines()
+    begin = report.index("train.py:9 in load")
+    told = report[begin : report.index("```", begin)]
+    assert told[:4] == [
+        *(
+            "train.py:9 in load",
+            '    read("{")',
+            "train.py:5 in read",
+            "    return json.loads(text)",
+        ),
+    ]
+    assert told[4] == "… 2 frames in json"
+    assert told[5].startswith("json/decoder.py:")
+    assert told[-6:] == [
+        "The above exception was the direct cause of the following exception:",
+        *("train.py:13", "    load()", "train.py:11 in load"),
+        '    raise RuntimeError("[bold]no[/] sample") from error',
+        "RuntimeError: [bold]no[/] sample",
     ]

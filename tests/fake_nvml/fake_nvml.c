@@ -187,7 +187,8 @@ static unsigned long long value_of(int gpu, const char *name)
         {"sm_active_permille", 612, 1},   {"sm_occupancy_permille", 384, 0},
         {"tensor_permille", 225, 0},      {"dram_permille", 487, 0},
         {"mig_instances", 1, 0},          {"mig_memory_total_mib", 9856, 0},
-        {"mig_memory_used_mib", 5120, 0},
+        {"mig_memory_used_mib", 5120, 0}, {"virtualization", 0, 0},
+        {"mig_busy_permille", 334, 0},
     };
     struct value value = {gpu, name, 0};
     if (each_line(read_value, &value))
@@ -579,6 +580,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, struct fie
 
 struct sample {
     int is_free, gpu;
+    unsigned gpu_instance; /* 0 of a whole GPU */
     unsigned taken;
 };
 
@@ -626,6 +628,19 @@ nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, struct sample *sample)
     return SUCCESS;
 }
 
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned gpu_instance,
+                                 struct sample *sample)
+{
+    DEVICE_CALL(device);
+    check_sample(sample);
+    if (!value_of(device->index, "mig"))
+        return INVALID_ARGUMENT;
+    sample->gpu = device->index;
+    sample->gpu_instance = gpu_instance;
+    sample->taken = ++samples_taken;
+    return SUCCESS;
+}
+
 struct metric {
     unsigned id;
     nvmlReturn_t code;
@@ -641,7 +656,8 @@ struct metrics {
 
 nvmlReturn_t nvmlGpmMetricsGet(struct metrics *wanted)
 {
-    static const char *const names[] = {[2] = "sm_active_permille",
+    static const char *const names[] = {[1] = "mig_busy_permille",
+                                        [2] = "sm_active_permille",
                                         [3] = "sm_occupancy_permille",
                                         [5] = "tensor_permille",
                                         [10] = "dram_permille"};
@@ -651,14 +667,17 @@ nvmlReturn_t nvmlGpmMetricsGet(struct metrics *wanted)
     if (wanted->version != 1)
         return ARGUMENT_VERSION_MISMATCH;
     if (!wanted->first->taken || wanted->first->taken >= wanted->second->taken ||
-        wanted->first->gpu != wanted->second->gpu)
+        wanted->first->gpu != wanted->second->gpu ||
+        wanted->first->gpu_instance != wanted->second->gpu_instance)
         return INVALID_ARGUMENT;
     for (unsigned i = 0; i < wanted->count; i++) {
         struct metric *metric = &wanted->metrics[i];
         int is_known = metric->id < sizeof names / sizeof *names && names[metric->id];
         metric->code = is_known ? SUCCESS : NOT_SUPPORTED;
+        /* Each instance is a little busier than the one before. */
         if (is_known)
-            metric->value = value_of(wanted->second->gpu, names[metric->id]) / 10.0;
+            metric->value = value_of(wanted->second->gpu, names[metric->id]) / 10.0 +
+                            wanted->second->gpu_instance;
     }
     return SUCCESS;
 }
@@ -728,6 +747,13 @@ nvmlReturn_t nvmlEventSetFree(struct event_set *set)
 {
     SYSTEM_CALL();
     free(set);
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, unsigned long long *mode)
+{
+    DEVICE_CALL(device);
+    *mode = value_of(device->index, "virtualization");
     return SUCCESS;
 }
 

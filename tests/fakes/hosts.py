@@ -205,7 +205,7 @@ def session(number=1, **more):
         "phase": "training",
         "epoch": 3,
         "epochs": 10,
-        "samples_per_second": 5_540.0,
+        "rates": [{"per_second": 5_540.0, "unit": "samples/s"}],
         "gpus": [0],
     }
     return {**listed, **more}

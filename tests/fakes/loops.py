@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from collections import deque
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from fakes import listener
 from dlmon.instrument.collector import BatchCollector
 from dlmon.instrument.loaders import Loader
 from dlmon.instrument.loop_reports import LoopReports
+from dlmon.instrument.pytorch import calls_next
 from dlmon.instrument.reporter import Reporter
 from dlmon.instrument.step_counter import StepCounter
 from dlmon.records import Batches, Model
@@ -89,13 +91,14 @@ class FakeLoader:
         says=True,
         wait_ms=2,
         opens_ms=0,
+        stops_ms=0,
         length=None,
         kept=None,
     ):
         """Make one whose samples have so many tokens each, and whose batches go into `kept`."""
         self.script, self.length, self.kept = script, length, kept
         self.sizes = [min(batch_size, samples - at) for at in range(0, samples, batch_size)]
-        self.wait_ms, self.opens_ms = wait_ms, opens_ms
+        self.wait_ms, self.opens_ms, self.stops_ms = wait_ms, opens_ms, stops_ms
         self.facts = Loader(batch_size, samples, len(self.sizes)) if says else Loader()
 
     def __len__(self):
@@ -119,8 +122,13 @@ class FakeIterator:
         script = self.script = loader.script
         created = script.now
         script.took(loader.opens_ms)
-        self.iteration = script.steps.new(loader.facts, created, weakref.ref(loader))
+        is_again = isinstance(sys.exception(), StopIteration)
+        self.iteration = (script.steps.begin_again(loader, created) if is_again else None) or (
+            script.steps.new(loader.facts, created, weakref.ref(loader))
+        )
+        self.iteration.iterator = self.key = object()
         self.sizes, self.wait_ms = iter(loader.sizes), loader.wait_ms
+        self.stops_ms = loader.stops_ms
         self.length, self.kept = loader.length, loader.kept
 
     def __iter__(self):
@@ -133,7 +141,7 @@ class FakeIterator:
         try:
             size = next(self.sizes)
         except StopIteration:
-            steps.exhausted(self.iteration)
+            steps.exhausted(self.iteration, calls_next(sys._getframe(1)))
             raise
         batch = None
         if self.kept is not None:
@@ -142,7 +150,9 @@ class FakeIterator:
         return size
 
     def __del__(self):
-        self.script.steps.abandoned(self.iteration)
+        self.script.took(self.stops_ms)
+        if self.iteration.iterator is self.key:
+            self.script.steps.abandoned(self.iteration)
 
 
 class Reported(listener.Reported):

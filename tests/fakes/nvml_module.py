@@ -37,7 +37,9 @@ ANSWERS = {
     ),
     "nvmlDeviceGetMemoryInfo": (
         "memory_v{0}",
-        lambda nvml, gpu: SimpleNamespace(total=nvml.values["total"], used=nvml.values["used"]),
+        lambda nvml, gpu: SimpleNamespace(
+            total=nvml.totals.get(gpu, nvml.values["total"]), used=nvml.values["used"]
+        ),
     ),
     "nvmlDeviceGetPowerUsage": ("power", lambda nvml, gpu: nvml.values["power"]),
     "nvmlDeviceGetTotalEnergyConsumption": ("energy", lambda nvml, gpu: nvml.values["energy"]),
@@ -84,6 +86,7 @@ class NvmlModule:
         self.values = {"power": 118_000, "used": 5 * 2**30, "total": 8 * 2**30, "utilization": 97}
         self.values |= {"energy": 1_234_567, "width": 8, "fan": 35, "mig": 0, "ecc": 0}
         self.values |= {"sent": 0, "received": 0}
+        self.totals = {}
         self.links = []
         self.computing = [process(7, 100), process(8, 200)]
         self.drawing = []

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pynvml
 
-# What these hold lies in the driver's memory, and can't be recorded.
-_IN_MEMORY = ("nvmlGpm", "nvmlEvent", "nvmlDeviceRegisterEvents")
+# What these hold lies in the driver's memory, and can't be recorded; the last is asked since.
+_IN_MEMORY = ("nvmlGpm", "nvmlEvent", "nvmlDeviceRegisterEvents", "nvmlDeviceGetVirtualizationMode")
 
 
 class RecordedNvml:

@@ -17,6 +17,7 @@ from textual.screen import Screen
 import tui.app
 from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import FAILED
+from dlmon.launch.supervisor_process import SupervisorProcess
 from dlmon.log.folder import LOG_NAME
 from dlmon.options.settings import Settings
 from dlmon.protocol.job import Job, Refused, Started
@@ -115,6 +116,9 @@ class FakeSupervisor:
 
     def send(self, word: str) -> None:
         self.words.append(word)
+
+    detach = SupervisorProcess.detach
+    hang_up = SupervisorProcess.hang_up
 
     def new_records(self) -> list[Record]:
         return []

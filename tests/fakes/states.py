@@ -30,6 +30,8 @@ from dlmon.records import (
     Batches,
     Epoch,
     Facts,
+    Failure,
+    FailureKind,
     Frame,
     Gpu,
     GpuFacts,
@@ -44,9 +46,12 @@ from dlmon.records import (
     ProcessTree,
     Profile,
     Record,
+    Result,
     SeenAt,
     SessionHeader,
+    SourceLines,
     Stack,
+    StepParts,
     ThreadStack,
     decode,
     encode,
@@ -344,12 +349,18 @@ _OTHER_NAMESPACE = (
 )
 
 
-def _own_script(**options) -> list[Record]:
+def _own_script(reached: str = "training", **options) -> list[Record]:
     """Return a session of a script that the catalog doesn't know."""
-    header, *rest = recorded_session("training", **options)
+    header, *rest = recorded_session(reached, **options)
     of_its_own = [replace(one, data=None) if isinstance(one, Model) else one for one in rest]
     command = ("python", "train_resnet.py", "--lr", "1e-3")
     return [replace(header, workload="train_resnet.py", command=command), *of_its_own]
+
+
+def _with_step_parts(records: list[Record]) -> list[Record]:
+    """Return records of a run whose own code takes most of each step."""
+    last = max(getattr(record, "t", 0) for record in records)
+    return [*records, StepParts(last, 10, 180_000, 18_000, 1_000, 19_000, 18_000, 5_000)]
 
 
 _STALLED_NS = 75_000_000_000
@@ -403,7 +414,7 @@ def _stalled() -> list[Record]:
         Alert(
             since + 60 * 10**9,
             AlertEvent.STALLED,
-            "No batch for 60 s",
+            "STALLED: no batch for 60 s",
             since,
             False,
             ("epoch 2, step 106", "a step usually takes 200 ms"),
@@ -421,8 +432,62 @@ def _stalled() -> list[Record]:
             ),
         ),
         Stack(last, since, 1_480, 1_480, (SeenAt(1_466, frames[0], script),), True),
+        SourceLines(last, script.file, script.line, 86, SAVE),
     )
     return [header, *kept, *known]
+
+
+SAVE = (
+    "    # [bold]Every[/] epoch, not only the best.",
+    "    path = folder / f'epoch-{epoch}.pt'",
+    "    torch.save({'model': net.state_dict(), 'optimizer': optimizer.state_dict()}, path)",
+    "    return path",
+    "",
+)
+"""The source at which a run stands."""
+
+TRACEBACK = f"""\
+Traceback (most recent call last):
+  File "/home/ada/resnet/data.py", line 31, in read
+    return self.index[name]
+           ~~~~~~~~~~^^^^^^
+KeyError: 'n02119789_[b]4[/].JPEG'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/home/ada/resnet/train_resnet.py", line 160, in <module>
+    main()
+    ~~~~^^
+  File "/home/ada/resnet/train_resnet.py", line 141, in main
+    train(net, loader, epoch)
+    ~~~~~^^^^^^^^^^^^^^^^^^^^
+  File "/home/ada/resnet/train_resnet.py", line 97, in train
+    for images, labels in loader:
+                          ^^^^^^
+  File "{_LIBRARY}/utils/data/dataloader.py", line 733, in __next__
+    data = self._next_data()
+  File "{_LIBRARY}/utils/data/dataloader.py", line 789, in _next_data
+    data = self._dataset_fetcher.fetch(index)  # may raise StopIteration
+  File "{_LIBRARY}/utils/data/_utils/fetch.py", line 52, in fetch
+    data = [self.dataset[idx] for idx in possibly_batched_index]
+            ~~~~~~~~~~~~^^^^^
+  File "/home/ada/resnet/data.py", line 33, in read
+    raise MissingImage(name) from error
+data.MissingImage: n02119789_[b]4[/].JPEG is in no archive
+"""
+
+
+def _with_traceback() -> list[Record]:
+    """Return a session of a script that an exception of its own ended."""
+    header, *rest, result = _own_script("result", status="failed", ended=1)
+    assert isinstance(header, SessionHeader)
+    assert isinstance(result, Result)
+    lines = TRACEBACK.splitlines()
+    kept = [each for each in rest if not isinstance(each, (Failure, Output))]
+    result = replace(result, error=lines[-1], failure=FailureKind.EXCEPTION)
+    output = [Output(kept[-1].t, "stderr", line) for line in lines]
+    return [replace(header, directory="/home/ada/resnet"), *kept, *output, result]
 
 
 def _waiting(sample: Machine) -> Machine:
@@ -457,6 +522,7 @@ STATES: dict[str, State] = {
     "evaluating": State(recorded_session("evaluating", workload="mnist-mlp-small", step_us=2_000)),
     "completed": State(recorded_session()),
     "failed": State(recorded_session(status="failed")),
+    "failed-with-traceback": State(_with_traceback()),
     "interrupted": State(_TRAINING, locked=False),
     # What can go wrong beside it.
     "lost-gpu": State(_with_samples(_TRAINING, partial(_unanswered, "lost"), last=6)),
@@ -490,7 +556,7 @@ STATES: dict[str, State] = {
         earlier=(_earlier(1, steps_cap=60), _earlier(2, samples=10_000)),
     ),
     "slow-cpu": State(recorded_session("training", gpus=0, ended=0, step_us=700_000, cut_after=40)),
-    "own-script": State(_own_script()),
+    "own-script": State(_with_step_parts(_own_script())),
     "stalled": State(_stalled()),
     "stalled-and-over": State(_stalled(), locked=False),
     # A machine without a workload.
@@ -608,8 +674,8 @@ _ON_TOP = {
     "rename": lambda stage: _open_sessions(stage, "down", "u"),
     "delete": lambda stage: _open_sessions(stage, "down", "x"),
     "starting": _push_starting,
-    "replay": lambda stage: stage.press("space", "n", "n"),
-    "replay-seek": lambda stage: stage.press("space", "n", "n", "colon"),
+    "replay": lambda stage: stage.press("home", "space", "n", "n"),
+    "replay-seek": lambda stage: stage.press("home", "space", "n", "n", "colon"),
 }
 NAMED_SESSIONS = ("marked", "columns", "rename", "delete")
 """Views of the sessions screen where earlier sessions have names."""
@@ -664,6 +730,7 @@ def staged(
             launch=refused_launch,
             hosts=lambda name, *more: live(FakeHost(name, clock, *more), clock),
             connection=partial(FakeLink, clock=clock),
+            wall_clock=lambda: BEGIN_WALL + (clock.now_ns - BEGIN_NS) / 1e9 + 3600,
         )
         app = DlmonApp(Start(log_dir, Settings(**settings), **where, sources=sources))
         yield Stage(app, view, state, clock)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dlmon.records import (
+    Ended,
     Outcome,
+    PairRule,
     Result,
     RunSeconds,
     RunStatus,
-    SamplesPerSecond,
     SecondsPerEpoch,
     Slot,
     Status,
     StepTime,
+    SweptScript,
+    Throughput,
     Variation,
 )
+from dlmon.sweep.pairs import MOST_PAIRS
 from dlmon.sweep.plan import Combination, Plan, combinations_of, fair_order
-from dlmon.sweep.progress import Sweep
+from dlmon.sweep.progress import Sweep, outcome_of
 
 SMALL = "mnist-mlp-small"
 
@@ -66,7 +71,7 @@ def result_of(
         if seconds
         else None,
         run_seconds=RunSeconds(seconds, seconds, seconds, projected) if seconds else None,
-        samples_per_second=SamplesPerSecond(rate, rate, None, 0.0) if rate else None,
+        samples_per_second=Throughput(rate, rate, None, 0.0) if rate else None,
         step_ms=StepTime(ms_per_sample * batch_size, ms_per_sample * batch_size) if rate else None,
         error=error,
         exit_code=exit_code,
@@ -93,3 +98,32 @@ def sweep_of(plan: Plan, *outcomes: Sequence[Outcome]) -> Sweep:
 
 def named(combination: Combination) -> dict:
     return dict(combination.varied)
+
+
+def pairs_plan(
+    vary: Mapping[str, Sequence] | None = None,
+    to: float = 0.02,
+    for_s: float = 3600.0,
+    window_s: float | None = None,
+    command: Sequence[str] = ("python", "train.py", "--workers", "{workers}"),
+) -> Plan:
+    """Return the plan of an experiment of pairs of a script."""
+    ((key, values),) = (vary or {"workers": [4, 8]}).items()
+    variations = (Variation(key, tuple(values)),)
+    name, repeats = "train.py", MOST_PAIRS + 1
+    return Plan(
+        workloads=(name,),
+        variations=variations,
+        options={"interval": 1.0},
+        metrics={name: "ms_per_sample"},
+        repeats=repeats,
+        order=fair_order(combinations_of((name,), variations), repeats, 1),
+        script=SweptScript(tuple(command), "/home/ada"),
+        pairs=PairRule(to, for_s, window_s),
+    )
+
+
+def ended(slot: Slot, result: Result, took_s: float = 1.0) -> Ended:
+    """Return the end of a run with this result."""
+    session = f"session-{slot.combination}-{slot.repeat}"
+    return Ended(slot, outcome_of(replace(result, session=session), session, took_s), 1.0)

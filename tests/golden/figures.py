@@ -109,14 +109,17 @@ def _shown_at(source: ReplaySource, share: int) -> Figures:
     price, cores = header.options.get("price"), header.machine.cores
     energy, price = [(session.machine.energy, shown.gpus)], price and str(price)
     cost = measure(model, energy, epochs, effective, shown.elapsed_s, price, cores)
+    plain = {name: getattr(shown, name) for name in PLAIN}
+    if (now := shown.samples_per_second_now) is not None:
+        plain["samples_per_second_now"] = now.per_second
     limit, progress, gpus = shown.limit, shown.progress, shown.machine and shown.machine.gpus
     return {
-        **{name: getattr(shown, name) for name in PLAIN},
+        **plain,
         **{name: (timed := getattr(shown, name)) and to_json(timed) for name in TIMES},
         "status": source.status,
         "progress": progress and {name: getattr(progress, name) for name in PROGRESS},
         "epochs": len(epochs),
-        "limit": limit and [limit.rule, limit.text, limit.advice, *limit.figures],
+        "limit": limit and [limit.rule, limit.text, limit.advice, *limit.also],
         "account": shown.time_breakdown,
         "against": shown.validity and shown.validity.warnings,
         "gaps": [[one.kind, (one.start - header.t) / 1e9, one.seconds] for one in shown.gaps],

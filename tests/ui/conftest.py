@@ -25,10 +25,13 @@ import dlmon.session.follower
 from dlmon.cli.start import Sources
 from dlmon.log.directory import list_sessions
 from dlmon.session.follower import SessionFollower
+from dlmon.session.machine_history import MachineHistory
+from dlmon.session.source import MachineSource
 from tui.live.live_screen import LiveScreen
 from tui.machine import machine
 from tui.messages import TrainAgain
 from tui.screens import chart_screen as charts
+from tui.watch import processes_screen
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +42,23 @@ def pilots_wait_for_the_screen(monkeypatch):
 @pytest.fixture(autouse=True)
 def style_sheets_are_parsed_once(monkeypatch):
     style_sheets.install(monkeypatch)
+
+
+class SilentMachine(MachineSource):
+    """A machine without readings."""
+
+    history = MachineHistory(1.0)
+
+
+@pytest.fixture(autouse=True)
+def no_process_of_this_machine_is_listed(monkeypatch):
+    monkeypatch.setattr(processes_screen, "all_processes", SilentMachine)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered(monkeypatch, tmp_path):
+    """Keep the last script and hidden panes of another test out of this one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture(autouse=True)

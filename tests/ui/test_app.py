@@ -1,6 +1,7 @@
 """The app: which screen it opens, how one gets from one to another, and its exit code."""
 
 import re
+import shutil
 from functools import partial
 
 import pytest
@@ -25,6 +26,7 @@ from dlmon.options.settings import Settings, remember
 from dlmon.protocol.job import Refused, Started
 from dlmon.records import Output
 from dlmon.render.follow import follow
+from tui.compare.compare_screen import CompareScreen
 from tui.drawing.themes import theme_names
 from tui.home.home_screen import HomeScreen
 from tui.live.comparison import ComparisonBars
@@ -36,7 +38,6 @@ from tui.screens.help import HelpScreen
 from tui.screens.list_dialog import ThemesScreen
 from tui.screens.session_controls import AgainScreen, QuitScreen
 from tui.screens.starting import StartingScreen
-from tui.sessions.compare_screen import CompareScreen
 from tui.sessions.sessions_screen import SessionsScreen
 from tui.watch.watch_screen import WatchScreen
 from workloads.catalog import WORKLOADS
@@ -150,13 +151,14 @@ def test_a_session_that_is_over_decides_the_exit_code_and_leaves_its_summary(
 
     assert run(dlmon_app(log_dir, log), look_and_quit) == code
     said = capsys.readouterr()
-    assert said.out.endswith(f"\n{ID} {status}; recorded in {log}\n")
-    assert said.err.rpartition("\ndlmon: ")[2].startswith(err)
+    summary, _, where = said.out.rpartition(f"\n{ID} ")
+    assert where.startswith(f"{status}; recorded in {log}\n")
+    assert said.err.removeprefix("dlmon: ").startswith(err)
     assert bool(said.err) == bool(err)
-    # The same as without the screen: figures, and the comparison.
+    # The same as without the screen.
     follow(log, None)
     plain = capsys.readouterr()
-    assert plain.out.endswith(said.out.rpartition(f"\n{ID} ")[0])
+    assert f"{summary}\n{ID} {status}; recorded in" in plain.out
     assert plain.err == said.err
     assert re.search("^seconds per epoch +[0-9]", said.out, re.MULTILINE) or status == "failed"
     assert "per epoch" in said.out
@@ -165,7 +167,7 @@ def test_a_session_that_is_over_decides_the_exit_code_and_leaves_its_summary(
 def summed_up_a_stopped_run(out, log):
     """Whether its summary was printed, and where it is recorded."""
     summary, _, last = out.rpartition(f"\n{ID} ")
-    return "throughput  " in summary and last == f"stopped; recorded in {log.path}\n"
+    return "throughput  " in summary and last.startswith(f"stopped; recorded in {log.path}\n")
 
 
 def test_whoever_stops_it_on_leaving_leaves_though_its_end_is_read_between_two_ticks(
@@ -197,7 +199,7 @@ async def test_enter_trains_and_leaving_comes_back_home_with_the_result(
     app = dlmon_app(log_dir, settings=Settings(run=RunOptions(epochs=2, device="cpu")))
     async with app.run_test(size=(120, 40)) as pilot:
         # While one session starts, no second one and no sweep is started.
-        await pilot.press("enter", "enter", "enter")
+        await pilot.press("slash", "enter", "enter", "enter")
         await until(pilot, lambda: launches)
         app.post_message(TrainSeveral(WORKLOADS["mnist-mlp-small"], RunOptions()))
         await pilot.pause()
@@ -220,6 +222,24 @@ async def test_enter_trains_and_leaving_comes_back_home_with_the_result(
         assert sensing[-1].running
 
 
+async def test_home_shows_sessions_that_begin_end_and_go_while_it_is_open(
+    dlmon_app, log_dir, growing_log, sensing, monkeypatch
+):
+    monkeypatch.setattr("tui.flows.stack._REFRESH_S", 0.01)
+    app = dlmon_app(log_dir)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "No sessions yet" in screen_text(app))
+        *records, result = recorded_session()
+        log = growing_log(records)
+        await until(pilot, lambda: "1 recorded" in screen_text(app))
+        await until(pilot, lambda: " running " in screen_text(app))
+        log.write(result)
+        await until(pilot, lambda: " running " not in screen_text(app))
+        await until(pilot, lambda: "9.16 s" in screen_text(app))
+        shutil.rmtree(log.path.parent)
+        await until(pilot, lambda: "No sessions yet" in screen_text(app))
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
@@ -233,7 +253,7 @@ async def test_what_could_not_be_started_is_shown_at_home(
     launched(answer)
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        await pilot.press("enter")
+        await pilot.press("slash", "enter")
         await until(pilot, lambda: problem in screen_text(app))
         assert isinstance(app.screen, HomeScreen)
         launches = launched(answer)
@@ -296,7 +316,7 @@ async def test_a_session_that_is_launched_detached_is_shown_and_not_ours_to_lose
     launches = launched(Started(ID, str(running[0].path)))
     app = dlmon_app(log_dir, settings=Settings(run=RunOptions(detach=True)))
     async with app.run_test() as pilot:
-        await pilot.press("enter")
+        await pilot.press("slash", "enter")
         await until(pilot, lambda: live(app))
         assert launches[0].job.outlives_viewer
         assert launches[0].words == ["detach"]
@@ -383,7 +403,6 @@ def test_a_session_is_shown_with_its_name_wherever_it_is_shown(dlmon_app, log_di
 
     run(dlmon_app(log_dir, log), rename)
     printed = capsys.readouterr().out
-    assert re.search(r"^name +second$", printed, re.MULTILINE)
     assert f"{recorded_session()[0].id} (second) completed; recorded in" in printed
 
 
@@ -395,7 +414,7 @@ async def test_a_recorded_session_is_renamed_and_deleted(dlmon_app, log_dir, sen
     notes.write_text("mine")
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+r")
+        await pilot.press("r")
         await until(pilot, lambda: "stays" in screen_text(app))
         await pilot.press("slash", *log.parent.name, "enter")
         await until(pilot, lambda: "1 of 2 recorded" in screen_text(app))
@@ -418,7 +437,7 @@ async def test_recorded_sessions_are_compared_and_replayed(dlmon_app, log_dir, s
         write_log(log_dir, of_this_boot(recorded_session(session_id=name)))
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+r")
+        await pilot.press("r")
         await until(pilot, lambda: "2 recorded" in screen_text(app))
         for keys, screen in (
             (("space", "space", "c"), CompareScreen),
@@ -515,9 +534,8 @@ async def test_every_screen_explains_itself_and_offers_its_actions_in_the_palett
             for name, sentence in screen.topics:
                 # Both may be wrapped, beside each other.
                 assert all(word in text for word in f"{name} {sentence}".split()), name
-            keys = text.partition("Keys ")[2].partition(" On this screen")[0]
+            keys = text.partition(" On this screen")[0]
             assert {"q", "^q"} & set(keys.split())
-            assert keys.split().count("q") <= 1
             await pilot.press("escape")
             await pilot.pause()
             assert app.screen is screen
@@ -528,10 +546,10 @@ async def test_a_command_of_the_palette_does_what_its_key_does(dlmon_app, log_di
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("ctrl+p")
         await until(pilot, lambda: isinstance(app.screen, CommandPalette))
-        await until(pilot, lambda: "Copy the command" in screen_text(app))
-        await pilot.press(*"watch")
-        await until(pilot, lambda: "Copy the command" not in screen_text(app))
-        await until(pilot, lambda: "Watch" in screen_text(app))
+        await until(pilot, lambda: "Show only what matches" in screen_text(app))
+        await pilot.press(*"machine")
+        await until(pilot, lambda: "Show only what matches" not in screen_text(app))
+        await until(pilot, lambda: "Watch the machine alone" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
 
@@ -541,7 +559,7 @@ async def test_a_theme_is_chosen_from_a_list_that_opens_on_the_current_one(
 ):
     app = dlmon_app(log_dir, settings=Settings(theme="nord"))
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("f3")
+        await pilot.press("t")
         await until(pilot, lambda: "nord (now)" in screen_text(app))
         following = theme_names()[theme_names().index("nord") + 1]
         await pilot.press("down")
@@ -551,7 +569,7 @@ async def test_a_theme_is_chosen_from_a_list_that_opens_on_the_current_one(
         assert app.theme == following
         # What was but looked at is neither kept nor shown any longer; a letter goes to a name.
         for keys, theme in ((("down", "down", "escape"), following), (("g", "enter"), "gruvbox")):
-            await pilot.press("f3")
+            await pilot.press("t")
             await until(pilot, lambda: isinstance(app.screen, ThemesScreen))
             await pilot.press(*keys)
             await until(pilot, lambda: not isinstance(app.screen, ThemesScreen))

@@ -17,6 +17,9 @@ SCREENS = [
     ("compare", "earlier-runs"),
     ("replay", "training"),
     ("watch", "2-gpus"),
+    ("watch", "16-gpus"),
+    ("gpus", "in-depth"),
+    ("gpus", "2-gpus-in-depth"),
 ]
 
 

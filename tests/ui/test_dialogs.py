@@ -21,8 +21,8 @@ OPENED = {
     "seek": ("replay", ["colon"]),
     "rename": ("rename", []),
     "delete": ("delete", []),
-    "sweep": ("home", ["ctrl+s"]),
-    "script": ("home", ["f8"]),
+    "sweep": ("home", ["slash", "ctrl+s"]),
+    "script": ("home", ["E"]),
 }
 
 

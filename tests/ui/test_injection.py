@@ -14,7 +14,7 @@ from textual import events
 from dlmon.cli.doctor import print_findings
 from dlmon.cli.start import Sources, Start
 from dlmon.doctor.finding import Finding
-from dlmon.figures.session.session_list import describe_recorded, describe_workloads
+from dlmon.figures.lists.session_list import describe_recorded, describe_workloads
 from dlmon.log.directory import list_sessions
 from dlmon.protocol.job import Refused
 from dlmon.records import Phase, Record, Result
@@ -133,7 +133,7 @@ async def test_a_refusal_is_shown_as_it_is(log_dir, sensing):
         Start(log_dir, sources=Sources(machine=fake_machine, launch=lambda job: supervisor))
     )
     async with app.run_test(size=(200, 50), notifications=True) as pilot:
-        await pilot.press("enter")
+        await pilot.press("slash", "enter")
         for _ in range(200):
             await pilot.pause(0.01)
             if "no: " in screen_text(app):
@@ -154,7 +154,7 @@ async def test_what_the_sensors_complain_of_is_shown_as_it_is(sensing):
 @pytest.mark.parametrize("view", ["home", "sessions", "rename", "palette"])
 async def test_what_a_person_pastes_and_types_is_not_obeyed(view):
     async with on_stage(State(recorded_session("training")), view) as stage:
-        if view == "sessions":
+        if view in ("home", "sessions"):
             await stage.press("slash")
         stage.app.post_message(events.Paste("[/x]" + ESCAPES))
         await stage.settle()

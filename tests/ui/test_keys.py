@@ -6,13 +6,15 @@ import pkgutil
 import string
 from collections import defaultdict
 
+from fakes.states import on_stage
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
 
 import tui
 from tui.app import DlmonApp
-from tui.live.live_screen import EXPLAINED_ACTIONS
+from tui.palette import commands_of
+from tui.screens.key_groups import GROUPS
 
 # What an action means to whoever presses its key. An action without a meaning of its own here
 # means what its name says: two of those on one key are two meanings.
@@ -24,15 +26,15 @@ MEANINGS = {
     "answer('stay')": "back",
     "quit": "back",
     "app.quit": "back",
-    "quit_while_nothing_is_typed": "back",
     "answer('leave')": "detach",
     "answer('stop')": "stop",
     "answer('again')": "again",
-    **{f"tell_why('{name}')": name for name in EXPLAINED_ACTIONS},
     "keep": "rename",
     "stop_and_again": "again",
     "close_log": "log",
-    "app.watch": "watch",
+    "app.watch": "nodes",
+    "edit_script": "script",
+    "copy_command": "copy",
     "sessions": "app.sessions",
     "scroll(1)": "down",
     "scroll(-1)": "up",
@@ -48,18 +50,20 @@ TOGGLES = {
     ("ComparisonScreen", "c"): "compare",
     ("MetricsScreen", "m"): "metrics",
 }
-# A recording is gone through with n and p: the next mark and the previous one. F5 shows the
-# processes there, and nothing is asked that n could answer.
+# A recording is gone through with n and N: the next mark and the previous one. Nothing is asked
+# there that n could answer.
 REPLAYED = {
-    ("ReplayScreen", "p"): "processes",
     ("ReplayScreen", "n"): "back",
-    ("HostReplayScreen", "p"): "processes",
     ("HostReplayScreen", "n"): "back",
+    ("HostReplayScreen", "N"): "next_match(-1)",
+    # In a log that is searched, it is the next match.
+    ("LiveScreen", "n"): "back",
+    ("ReplayScreen", "N"): "next_match(-1)",
 }
 # In a question that has letters for its answers, those are of the answers.
 EXPORTED = {
     ("ExportScreen", "p"): "processes",
-    ("ExportScreen", "h"): "answer('html')",
+    ("ExportScreen", "h"): "app.hosts",
     ("ExportScreen", "m"): "metrics",
     ("SweepStopScreen", "m"): "metrics",
     ("SweepGoOnScreen", "m"): "metrics",
@@ -70,10 +74,27 @@ EXPORTED = {
 WITHOUT_TABLES = {("LiveScreen", "o"): "sort(1)", ("ReplayScreen", "o"): "sort(1)"}
 # Nor is the process that gets a signal what its letters are of elsewhere.
 SIGNALLED = {
-    ("SignalScreen", "e"): "export",
+    ("SignalScreen", "t"): "app.change_theme",
     ("SignalScreen", "i"): "reverse_order",
     ("SignalScreen", "k"): "up",
     ("SignalScreen", "K"): "signal",
+    ("SignalScreen", "s"): "stop",
+    ("SignalScreen", "c"): "compare",
+}
+# A list of processes has the keys that people know from top, htop and btop.
+AS_IN_TOP = {
+    ("ProcessesScreen", "t"): "app.change_theme",
+    ("ProcessesScreen", "k"): "up",
+    ("ProcessesScreen", "M"): "nodes",
+    ("ProcessesScreen", "N"): "next_match(-1)",
+    ("ProcessesScreen", "P"): "profile",
+}
+# Where nothing is deleted or typed, and no GPU is opened, x, y, b and g are of the charts.
+CHARTED = {
+    ("MetricsScreen", "x"): "delete",
+    ("MetricsScreen", "y"): "fit_axis",
+    ("MetricsScreen", "b"): "type",
+    ("MetricsScreen", "g"): "gpus",
 }
 YES = {("DeleteScreen", "y"), ("ResumeScreen", "y")}
 # In a question about a run, whoever presses these once more wants out all the same.
@@ -122,9 +143,10 @@ def test_a_letter_means_the_same_on_every_screen_and_in_every_question():
     for node, key, binding in bound():
         # y is yes in a question, whatever it is about.
         if is_letter(key) and key not in LEAVING and (node, key) not in YES:
-            meaning = (TOGGLES | REPLAYED | EXPORTED | SIGNALLED | WITHOUT_TABLES).get(
-                (node, key)
-            ) or MEANINGS.get(binding.action, binding.action)
+            exceptions = TOGGLES | REPLAYED | EXPORTED | SIGNALLED | WITHOUT_TABLES | CHARTED
+            meaning = (exceptions | AS_IN_TOP).get((node, key)) or MEANINGS.get(
+                binding.action, binding.action
+            )
             meanings[key][meaning].add(node)
     several = {key: dict(meaning) for key, meaning in meanings.items() if len(meaning) > 1}
     assert several == {}
@@ -143,3 +165,17 @@ def test_no_letter_stops_a_run_without_a_question():
         # Its jobs go on either way.
         "SweepLeaveScreen",
     }
+
+
+def test_what_is_grouped_in_the_help_or_explained_is_bound():
+    actions = {binding.action.partition("(")[0] for _, _, binding in bound()}
+    assert {action for names in GROUPS.values() for action in names.split()} <= actions
+    explained = {action for node in nodes() for action in getattr(node, "WHY_NOT", ())}
+    assert explained <= actions
+
+
+async def test_the_palette_begins_with_nothing_that_stops_or_leaves():
+    for view in ("live", "home", "watch", "sessions"):
+        async with on_stage("training", view) as stage:
+            first = next(iter(commands_of(stage.app, stage.app.screen)))
+            assert first.name not in ("Stop", "Detach", "Again", "Quit", "Back", "Run", "Delete")

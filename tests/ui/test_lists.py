@@ -12,7 +12,7 @@ SIZES = ((80, 24), (40, 10), (20, 5), (60, 2), (1, 1))
 # How each is opened: the view that it lies on, and the keys.
 OPENED = {
     "workloads": ("home", []),
-    "hosts": ("home", ["f7"]),
+    "hosts": ("home", ["h"]),
     "themes": ("live", ["t"]),
     "columns": ("sessions", ["V"]),
     "palette": ("live", ["ctrl+p"]),

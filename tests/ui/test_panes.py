@@ -7,6 +7,7 @@ from dlmon.options.settings import remember, remembered
 from tui.live.comparison import ComparisonPanel
 from tui.live.epochs import EpochTable
 from tui.live.output_pane import OutputPane
+from tui.live.session_charts import LossChart
 from tui.machine.meters import CoreRows
 from tui.machine.tile import MachineTile
 
@@ -34,8 +35,7 @@ async def test_a_hidden_pane_leaves_its_room_to_the_others_and_stays_hidden():
         await stage.press("2")
         screen = stage.app.screen
         assert not screen.query_one(ComparisonPanel).display
-        assert screen._throughput.size.width == 118
-        assert screen._throughput.plot_columns == screen.plot_columns
+        assert screen.query_one(LossChart).region.y == screen._throughput.region.y
         await stage.press("4")
         assert not screen.query_one(EpochTable).display
         assert remembered("hidden-panes") == "comparison epochs"
@@ -66,10 +66,10 @@ async def test_what_another_screen_hid_meanwhile_stays_hidden():
 
 async def test_one_pane_stays():
     async with on_stage("training") as stage:
-        await stage.press(*"123456")
+        await stage.press(*"1234567")
         screen = stage.app.screen
         assert [note.message for note in stage.app._notifications] == ["one pane has to stay"]
-        assert len(screen.hidden_panes) == 5
+        assert len(screen.hidden_panes) == 6
 
 
 async def test_panes_of_a_machine_are_hidden_and_shown_alone():
@@ -83,7 +83,16 @@ async def test_panes_of_a_machine_are_hidden_and_shown_alone():
         assert not cpu.region
         assert "Command" not in stage.text
         await stage.press("1", "tab", "enter")
-        assert screen.maximized is cpu
-        assert cpu.size.height > 30
+        first = screen.query(MachineTile).first()
+        assert screen.maximized is first
+        assert first.size.height > 30
         await stage.press("escape")
         assert screen.maximized is None
+
+
+async def test_the_replay_of_a_machine_alone_has_nothing_but_its_charts():
+    async with on_stage("recorded", "replay") as stage:
+        await stage.press("end")
+        panels = stage.app.screen.query_one("#panels")
+        assert [panel.id for panel in panels.children if panel.display] == ["machine"]
+        assert panels.query_one("#machine").size.width == 120

@@ -35,7 +35,7 @@ def looks_right(snap_compare):
         *((view, "training", DARK) for view in ("live", "quit", "help", "palette")),
         *((view, "training", DARK) for view in ("compare", "replay", "home", "watch", "gpus")),
         ("metrics", "training", DARK),
-        *(("live", "failed", DARK), ("live", "earlier-runs", DARK)),
+        *(("live", "failed-with-traceback", DARK), ("live", "earlier-runs", DARK)),
         ("marked", "earlier-runs", DARK),
         *(("processes", "2-gpus-in-depth", DARK), ("stacks", "stalled-and-over", DARK)),
         *((view, "earlier-runs", LIGHT) for view in ("live", "home")),

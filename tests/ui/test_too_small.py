@@ -54,6 +54,7 @@ async def test_no_key_reaches_what_the_message_covers(dlmon_app, log_dir, launch
     app = dlmon_app(log_dir)
     async with app.run_test(size=LARGE) as pilot:
         await show_home(pilot, app)
+        await pilot.press("slash", "escape")
         field = app.screen.query_one("#epochs", TextField)
         field.focus()
         await pilot.pause()

@@ -1,9 +1,8 @@
-"""What the pages on logs and reports give for pandas and DuckDB, run as it stands there."""
+"""What the pages on logs and reports give for pandas, run as it stands there."""
 
 import re
 from pathlib import Path
 
-import duckdb
 import pytest
 from fakes.recorded import recorded_session, write_log
 
@@ -37,20 +36,7 @@ def test_pandas_reads_a_log():
     assert list(names["seconds"]) == pytest.approx(SECONDS)
 
 
-def test_duckdb_reads_a_log():
-    rows = duckdb.sql(example("logs.md", "sql")).fetchall()
-    assert [row[0] for row in rows] == [0, 1, 2]
-    assert [row[1] for row in rows] == pytest.approx(SECONDS)
-    assert {row[2] for row in rows} == {50_000}
-
-
 def test_pandas_reads_a_table_of_the_machine():
     names = {}
     exec(example("reports.md", "python"), names)
     assert 50 < names["gpu"]["utilization_pct"].mean() <= 100
-
-
-def test_duckdb_reads_a_table_of_batches():
-    rows = duckdb.sql(example("reports.md", "sql")).fetchall()
-    assert [epoch for epoch, _ in rows] == [1, 2, 3]
-    assert all(4_000 < rate < 6_000 for _, rate in rows)

@@ -24,7 +24,7 @@ STANDARD_LIBRARY_ONLY = tuple(
     ]
 )
 # What runs in the trained interpreter, or on a remote box, where Python may be 3.10.
-FACE = {ROOT / "dlmon" / name for name in ("cli", "render", "figures", "options")}
+FACE = {ROOT / "dlmon" / name for name in ("agents", "cli", "render", "figures", "options")}
 ELSEWHERE = [
     path
     for package in ("dlmon", "workloads")
@@ -105,7 +105,7 @@ def test_a_module_imports_no_more_than_where_it_runs_has():
         ),
         # What `dlmon attach` shows while it reads the log.
         (
-            "tui.app, dlmon.figures.session.session_list",
+            "tui.app, dlmon.figures.lists.session_list",
             {"dlmon.session.snapshot", "dlmon.session.loops"},
         ),
     ],

@@ -28,8 +28,8 @@ The levels are bits from the bottom up: first those of the left column, then of 
 # The dots of a braille cell (Unicode 15, U+2800), each column from the bottom up.
 _DOTS = (0x40, 0x04, 0x02, 0x01, 0x80, 0x20, 0x10, 0x08)
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-# Stripes cover every second level; a faint area has a dot in each column, the right one higher.
-_STRIPES, _FAINT_LEFT, _FAINT_RIGHT = 0b0101_0101, 0b0000_0001, 0b0100_0000
+# Stripes cover every second level.
+_STRIPES = 0b0101_0101
 
 
 def _braille(levels: int) -> str:
@@ -78,10 +78,10 @@ def curve_rows(
     bottom: float = 0.0,
     area: bool = True,
 ) -> Drawn:
-    """Draw columns as a line over a band from `lows` to `highs`, over dots below the line.
+    """Draw columns as a line, filled down to the bottom, in a striped band from `lows` to `highs`.
 
-    The dots are drawn only if `area` is set. A cell of the line shows neither band nor dots, so
-    that the line stays sharp.
+    It is filled only if `area` is set. A cell of the line doesn't show the band, so that the line
+    stays sharp.
     """
     spans = column_spans(columns, width, height, top, bottom)
     ends = zip(
@@ -91,27 +91,22 @@ def curve_rows(
     )
     around = [None if low is None or high is None else (low[1], high[1]) for low, high in ends]
     below = [None if span is None or not area else (0, span[0]) for span in spans]
-    line, band, dots = (cells_of(layer, width, height) for layer in (spans, around, below))
+    line, band, filled = (cells_of(layer, width, height) for layer in (spans, around, below))
     drawn = []
-    for line_row, band_row, dots_row in zip(line, band, dots, strict=True):
+    for rows in zip(line, band, filled, strict=True):
         text, tones = [], []
-        for curve, between, under in zip(line_row, band_row, map(_faint, dots_row), strict=True):
+        for curve, between, under in zip(*rows, strict=True):
             if curve:
-                text.append(BRAILLE[curve])
+                text.append(BRAILLE[curve | under])
                 tones.append(Tone.CURVE)
-            elif between:
-                text.append(BRAILLE[between])
-                tones.append(Tone.BAND)
-            else:
+            elif under:
                 text.append(BRAILLE[under])
-                tones.append(Tone.AREA if under else Tone.BLANK)
+                tones.append(Tone.AREA)
+            else:
+                text.append(BRAILLE[between & _STRIPES])
+                tones.append(Tone.BAND if between else Tone.BLANK)
         drawn.append(("".join(text), tones))
     return drawn
-
-
-def _faint(levels: int) -> int:
-    """Return the dots of a faint area in a cell with these covered levels."""
-    return (_FAINT_LEFT if levels & 0b1111 else 0) | (_FAINT_RIGHT if levels >> LEVELS else 0)
 
 
 def split_rows(

@@ -11,31 +11,22 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 DARK, LIGHT = "dlmon-dark", "dlmon-light"
 
-# The hue of each quantity in a chart.
-_ON_DARK = {
-    "chart-throughput": "#56b4e9",
-    "chart-cpu": "#2bc49a",
-    "chart-gpu": "#e69f00",
-    "chart-memory": "#cc79a7",
-    "chart-power": "#ff7a3d",
-    "chart-loss": "#f0e442",
+# The hue of each quantity in a chart and of each part of a run's time: for the dark theme, for the
+# light theme, and for terminals of 16 colours.
+_HUES = {
+    "chart-throughput": ("#56b4e9", "#0072b2", "ansi_blue"),
+    "chart-cpu": ("#2bc49a", "#00704f", "ansi_green"),
+    "chart-gpu": ("#e69f00", "#6b3f00", "ansi_yellow"),
+    "chart-memory": ("#cc79a7", "#b0307a", "ansi_magenta"),
+    "chart-power": ("#ff7a3d", "#b84a00", "ansi_red"),
+    "chart-loss": ("#f0e442", "#7a6a00", "ansi_cyan"),
+    "part-compile": ("#c49a6c", "#7d5a2e", "ansi_bright_magenta"),
+    "part-validation": ("#a996ff", "#5f48c9", "ansi_bright_cyan"),
+    "part-checkpoint": ("#c8e68a", "#00565e", "ansi_bright_green"),
 }
-_ON_LIGHT = {
-    "chart-throughput": "#0072b2",
-    "chart-cpu": "#00704f",
-    "chart-gpu": "#9a5a00",
-    "chart-memory": "#b0307a",
-    "chart-power": "#b84a00",
-    "chart-loss": "#7a6a00",
-}
-_ANSI = {
-    "chart-throughput": "ansi_blue",
-    "chart-cpu": "ansi_green",
-    "chart-gpu": "ansi_yellow",
-    "chart-memory": "ansi_magenta",
-    "chart-power": "ansi_red",
-    "chart-loss": "ansi_cyan",
-}
+_ON_DARK, _ON_LIGHT, ANSI_HUES = (
+    dict(zip(_HUES, hues, strict=True)) for hues in zip(*_HUES.values(), strict=True)
+)
 
 
 def _scrollbar(track: str, thumb: str) -> dict[str, str]:
@@ -92,7 +83,7 @@ OWN_THEMES = (
 def chart_hues(theme: Theme) -> dict[str, str]:
     """Return the chart hues, as variables, for a theme that doesn't define them."""
     if theme.ansi:
-        return _ANSI
+        return ANSI_HUES
     return _ON_DARK if theme.dark else _ON_LIGHT
 
 

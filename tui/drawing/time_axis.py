@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dlmon.figures import units
+from dlmon.figures.value_axis import nice_step, short_number
 from dlmon.records.record import record
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL
@@ -32,6 +33,7 @@ _LABELLED_S = (
 )
 # Cells for a label's tick and the gap to the next label.
 _LABEL_APART = 3
+_LABEL_CELLS = 5
 BETWEEN_STEPS = "between steps"
 """The kind of a regular pause between two steps, which is no phase."""
 _NOW, _END = "now", "end"
@@ -107,11 +109,24 @@ class TimeAxis:
     def time_elapsed(self, start_ns: int) -> TimeLabels:
         """Return labels at round times since `start_ns`: 0:30, 1:00, 12:30."""
         end_ns = self.start_ns + self.count * self.column_ns
-        step_ns = self._labelled_step_ns(max(0, end_ns - start_ns), _elapsed_text, _LABEL_APART)
+        step_ns = self._labelled_step_ns(max(0, end_ns - start_ns), units.short_clock, _LABEL_APART)
         first = max(0, -(-(self.start_ns - start_ns) // step_ns))
         times = range(start_ns + first * step_ns, end_ns, step_ns)
         return TimeLabels(
-            tuple((max(0, self.column_of(t)), _elapsed_text((t - start_ns) / 1e9)) for t in times)
+            tuple(
+                (max(0, self.column_of(t)), units.short_clock((t - start_ns) / 1e9)) for t in times
+            )
+        )
+
+    def counted(self, unit_ns: float) -> TimeLabels:
+        """Return labels at round counts, of which `unit_ns` stand for one."""
+        room_ns = self.column_ns * COLUMNS_PER_CELL * (_LABEL_CELLS + _LABEL_APART)
+        step = max(1.0, nice_step(room_ns / unit_ns))
+        end_ns = self.start_ns + self.count * self.column_ns
+        first, last = -(-self.start_ns // (step * unit_ns)), end_ns / (step * unit_ns)
+        counts = [step * number for number in range(int(first), int(last) + 1)]
+        return TimeLabels(
+            tuple((max(0, self.column_of(int(n * unit_ns))), short_number(n)) for n in counts)
         )
 
     def time_before_now(self, is_over: bool = False) -> TimeLabels:
@@ -184,10 +199,6 @@ class TimeLabels:
 
 
 NO_LABELS = TimeLabels()
-
-
-def _elapsed_text(seconds: float) -> str:
-    return units.clock(seconds).removeprefix("0")
 
 
 def _ago_text(seconds: float) -> str:

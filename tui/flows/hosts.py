@@ -23,7 +23,6 @@ from tui.flows.stack import (
 from tui.messages import (
     ListHostSessions,
     NotifyEnd,
-    ShowHost,
     ShowHostSession,
     ShowNodes,
     WatchHosts,
@@ -74,13 +73,6 @@ def watch_hosts(app: BaseApp, request: WatchHosts) -> None:
         app.switch_screen(hosts_screen(app, tuple(names)))
 
 
-def show_host(app: BaseApp, request: ShowHost) -> None:
-    """Show a host in full."""
-    from tui.hosts.hosts_screen import HostScreen
-
-    app.push_screen(HostScreen(request.host))
-
-
 def show_nodes(app: BaseApp, request: ShowNodes) -> None:
     """Show the hosts of a run."""
     from tui.hosts.nodes_screen import NodesScreen
@@ -98,7 +90,7 @@ def list_sessions_of(app: BaseApp, connection: Connection, log_dir: str | None) 
     from tui.sessions.of_host import HostSessionsScreen
 
     async def ask() -> tuple[list[SessionEntry], list[SweepEntry]]:
-        from dlmon.figures.session.session_list import sweeps_of_host
+        from dlmon.figures.lists.session_list import sweeps_of_host
         from dlmon.remote.session_follower import copies_directory, listed_sessions, listed_sweeps
 
         directory = copies_directory(connection.host)
@@ -106,7 +98,9 @@ def list_sessions_of(app: BaseApp, connection: Connection, log_dir: str | None) 
         return sessions, sweeps_of_host(await listed_sweeps(connection, log_dir, directory))
 
     hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
-    app.push_screen(HostSessionsScreen(connection.host, ask, log_dir, hidden))
+    app.push_screen(
+        HostSessionsScreen(connection.host, ask, log_dir, hidden, app.sources.wall_clock)
+    )
 
 
 def show_host_session(app: BaseApp, request: ShowHostSession) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from dlmon.figures.report.report import Report
+    from dlmon.metric_files.file_session import FileSource
+    from dlmon.metric_files.find import FoundRun
     from dlmon.remote.host_replay import HostReplay
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from tui.base_app import BaseApp
     from tui.hosts.hosts_screen import HostReplayScreen
     from tui.live.replay_screen import ReplayScreen
+    from tui.metrics.metrics_screen import MetricsScreen
 
 
 def replay(app: BaseApp, request: Replay) -> None:
@@ -67,37 +70,55 @@ def replay_host(app: BaseApp, request: ReplayHost) -> None:
 
 def compare(app: BaseApp, request: Compare) -> None:
     """Compare two sides of recorded sessions."""
-    from tui.sessions.compare_screen import CompareScreen
+    from tui.compare.compare_screen import CompareScreen
 
     app.push_screen(CompareScreen(request.base, request.new))
 
 
 def show_metrics(app: BaseApp, request: ShowMetrics) -> None:
     """Show every metric of recorded or running sessions over each other."""
-    from dlmon.figures.session.session_list import id_with_name
+    try:
+        app.push_screen(metrics_screen(app, request.logs))
+    except LogError as error:
+        app.show_error(str(error))
+
+
+def metrics_screen(
+    app: BaseApp, logs: Sequence[Path], found: Sequence[FoundRun] = ()
+) -> MetricsScreen:
+    """Return the screen of the metrics of sessions, and of runs of other programs.
+
+    Raises:
+        LogError: a log can't be read.
+    """
+    from dlmon.figures.lists.session_list import call_text
+    from dlmon.figures.report.curves import names_by_difference
     from dlmon.log.label import read_label
+    from dlmon.metric_files.file_session import FileSource
     from tui.metrics.metrics_screen import MetricsScreen
 
     followers: list[SessionFollower] = []
     try:
-        for log in request.logs:
+        for log in logs:
             followers.append(app.sources.follow(log))
-    except LogError as error:
-        app.show_error(str(error))
+    except LogError:
         _close_all(followers)
-        return
-    names = [
-        id_with_name(follower.session.header.id, read_label(follower.path))
-        for follower in followers
-    ]
-    screen = MetricsScreen(followers, names, reads=True)
-    app.cleanups[screen] = partial(_close_all, followers)
-    app.push_screen(screen)
+        raise
+    headers = [follower.session.header for follower in followers]
+    labels = [read_label(follower.path) for follower in followers]
+    names = [label.name or call_text(h) for label, h in zip(labels, headers, strict=True)]
+    if len(followers) > 1:
+        names = names_by_difference(headers, [label.name for label in labels])
+    files = [FileSource(run) for run in found]
+    names += [run.name for run in found]
+    screen = MetricsScreen([*followers, *files], names, reads=True)
+    app.cleanups[screen] = partial(_close_all, [*followers, *files])
+    return screen
 
 
-def _close_all(followers: Sequence[SessionFollower]) -> None:
-    for follower in followers:
-        follower.close()
+def _close_all(sources: Sequence[SessionFollower | FileSource]) -> None:
+    for source in sources:
+        source.close()
 
 
 async def export(app: BaseApp, request: Export) -> None:

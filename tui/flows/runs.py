@@ -15,20 +15,27 @@ from dlmon.log.folder import LogError, log_directory
 from tui.flows.hosts import show_remote
 from tui.flows.sessions import how_to_repeat, script_job, session_screen, show_session
 from tui.flows.stack import is_busy, is_swept, refuse_waiting, replace_waiting
-from tui.messages import ShowSession, ShowSweep, ShowSweptSession, Train, TrainAgain, TrainSeveral
+from tui.messages import (
+    RunScript,
+    ShowSession,
+    ShowSweep,
+    ShowSweptSession,
+    Train,
+    TrainAgain,
+    TrainSeveral,
+)
 from tui.shown_session import ShownSession, Starting
 
 if TYPE_CHECKING:
     from dlmon.options.run_options import RunOptions
+    from dlmon.options.script import ScriptRun
     from dlmon.protocol.job import Job
+    from dlmon.sweep.plan import Plan
     from dlmon.sweep.runner import SweepRun
     from tui.base_app import BaseApp
     from tui.screens.starting import StartingScreen
     from tui.sweep.sweep_screen import SweepScreen
     from workloads.catalog import Workload
-
-# The interval at which to check whether the user is back at a run, before the next run starts.
-_POLL_S = 0.5
 
 
 async def train(app: BaseApp, request: Train) -> None:
@@ -44,7 +51,7 @@ async def train_again(app: BaseApp, request: TrainAgain) -> None:
     script, again = script_job(session.supervisor), how_to_repeat(session.follower)
     if script is not None:
         if not is_busy(app):
-            await start_run(app, replace(script, terminal=output_size(*app.size)), session)
+            start_run(app, replace(script, terminal=output_size(*app.size)), session)
     elif again is not None:
         await _train(app, *again, session.follower.directory, session)
 
@@ -75,71 +82,66 @@ async def _train(
     if replaces is not None and replaces.supervisor is not None:
         # Alerts go to the same addresses as those of the run before.
         job = replace(job, alerts=replaces.supervisor.job.alerts)
-    await start_run(app, job, replaces, options.detach)
+    start_run(app, job, replaces, options.detach)
 
 
-async def run_script(app: BaseApp) -> None:
-    """Ask for a script and a number of runs, and run it until a run fails or is stopped."""
+async def run_script(app: BaseApp, request: RunScript) -> None:
+    """Run a script, or make a sweep of its repeats."""
     from dlmon.options.jobs import make_script_job, output_size
+    from dlmon.options.script import last_script, remember_script
     from tui.home.run_form import ScriptForm
 
-    if is_busy(app):
+    run = request.script
+    if isinstance(app.screen, ModalScreen) or is_busy(app):
         return
-    run = await app.push_screen_wait(ScriptForm())
-    if run is None or is_busy(app):
-        return
+    if run is None:
+        run = await app.push_screen_wait(ScriptForm(last_script()))
+        if run is None or is_busy(app):
+            return
     options = replace(app.settings.run, name=run.name, alert=run.alert)
-    session = None
-    for number in range(1, run.repeat + 1):
-        turn = f"run {number} of {run.repeat}" if run.repeat > 1 else ""
-        try:
-            job = make_script_job(
-                run.command, run.directory, app.directory, options, alerts=app.settings.alerts
-            )
-        except (LogError, OSError) as error:
-            app.show_error(str(error))
-            return
-        job = replace(job, terminal=output_size(*app.size))
-        session = await start_run(app, job, session, turn=turn)
-        if session is None or not await _succeeded(app, session):
-            return
+    try:
+        job = make_script_job(
+            run.command, run.directory, app.directory, options, alerts=app.settings.alerts
+        )
+    except (LogError, OSError) as error:
+        app.show_error(str(error))
+        return
+    remember_script(run.command, job.directory)
+    if run.repeat > 1:
+        _repeat_script(app, run, options)
+    else:
+        start_run(app, replace(job, terminal=output_size(*app.size)))
 
 
-async def _succeeded(app: BaseApp, session: ShownSession) -> bool:
-    """Wait until a run has ended and its screen is on top; return whether the run succeeded."""
-    await session.has_ended.wait()
-    while session in app.shown_sessions and app.screen is not session.screen:
-        if isinstance(app.screen, ModalScreen):
-            break
-        await asyncio.sleep(_POLL_S)
-    stopped = session.screen.stop_requested or session.screen.detached
-    if session not in app.shown_sessions or stopped:
-        return False
-    result = session.follower.result
-    return result is not None and result.exit_code == 0
+def _repeat_script(app: BaseApp, run: ScriptRun, options: RunOptions) -> None:
+    from dlmon.options.script_sweep import make_script_plan
+    from dlmon.options.sweep_options import new_seed
+    from dlmon.sweep.plan import SweepError
+
+    seed = new_seed()
+    try:
+        plan = make_script_plan(run.command, run.directory, options, (), run.repeat, seed)
+    except SweepError as error:
+        app.show_error(str(error))
+    else:
+        _begin_sweep(app, app.directory, plan, seed, options)
 
 
-async def start_run(
+def start_run(
     app: BaseApp,
     job: Job,
     replaces: ShownSession | None = None,
     detach: bool = False,
-    turn: str = "",
-) -> ShownSession | None:
-    """Start a session and show it, in place of another one; return it, or None if that failed."""
+) -> None:
+    """Start a session and show it, in place of another one."""
     try:
-        supervisor = app.sources.launch(job)
+        supervisor = app.sources.launch(app.settings.applied_to(job))
     except (LogError, OSError) as error:
         app.show_error(str(error))
-        return None
+        return
     if replaces is not None:
         app.uncover(replaces.screen)
-    starting = Starting(supervisor, detach, replaces, turn)
-    app.push_screen(starting_screen(app, starting))
-    await starting.over.wait()
-    return next(
-        (session for session in app.shown_sessions if session.supervisor is supervisor), None
-    )
+    app.push_screen(starting_screen(app, Starting(supervisor, detach, replaces)))
 
 
 def starting_screen(app: BaseApp, starting: Starting) -> StartingScreen:
@@ -159,16 +161,16 @@ def starting_screen(app: BaseApp, starting: Starting) -> StartingScreen:
         if isinstance(answer, Refused):
             starting.supervisor.release()
             refuse_waiting(app, waiting, answer.reason, answer.exit_code)
-        starting.over.set()
 
     def give_up() -> None:
         """Stop waiting, and release the supervisor process, which then starts nothing."""
         app.starting = None
         starting.supervisor.release()
-        starting.over.set()
 
     app.starting = starting
     sentence = "starting the session: waiting for the sensors …"
+    if not starting.supervisor.job.ends_with_terminal:
+        sentence += " a closed terminal won't end it"
     waiting = StartingScreen(sentence, wait, INTERRUPTED_BY_USER)
     app.cleanups[waiting] = give_up
     return waiting
@@ -179,18 +181,20 @@ def _show_started(app: BaseApp, log: Path, starting: Starting, waiting: Starting
     supervisor = None if starting.detach else starting.supervisor
     follower = app.sources.follow(log, supervisor=supervisor)
     if starting.detach:
-        starting.supervisor.send("detach")
+        starting.supervisor.detach()
         starting.supervisor.release()
-    screen = session_screen(app, follower, supervisor, turn=starting.turn)
+    screen = session_screen(app, follower, supervisor)
     replaced = None if starting.replaces is None else starting.replaces.screen
     replace_waiting(app, waiting, screen, replaced)
 
 
 def sweep_screen(app: BaseApp, run: SweepRun) -> SweepScreen:
     """Return the screen of a sweep, which starts its runs."""
+    from tui.sweep.pair_screen import PairScreen
     from tui.sweep.sweep_screen import SweepScreen
 
-    screen = SweepScreen(run, usual_directory=app.usual_directory)
+    kind = SweepScreen if run.sweep.plan.pairs is None else PairScreen
+    screen = kind(run, usual_directory=app.settings.usual_directory)
 
     def forget_sweep() -> None:
         if app.sweep_screen is screen:
@@ -204,8 +208,7 @@ def sweep_screen(app: BaseApp, run: SweepRun) -> SweepScreen:
 
 async def train_several(app: BaseApp, request: TrainSeveral) -> None:
     """Ask which options to vary, and start a sweep."""
-    from dlmon.options.sweep_options import begin_sweep, make_plan, new_seed
-    from dlmon.sweep.plan import Plan, SweepError
+    from dlmon.options.sweep_options import make_plan, new_seed
     from tui.sweep.sweep_screen import SweepForm
 
     # Ask only once if the key was pressed twice.
@@ -219,10 +222,21 @@ async def train_several(app: BaseApp, request: TrainSeveral) -> None:
     plan = await app.push_screen_wait(SweepForm(workload.name, plan_of))
     if plan is None or is_busy(app):
         return
+    log_dir = options.log_dir
     try:
-        log_dir = options.log_dir
         directory = app.directory if log_dir is None else log_directory(Path(log_dir))
-        alerts = app.settings.alerts.chosen(options.alert)
+    except LogError as error:
+        app.show_error(str(error))
+    else:
+        _begin_sweep(app, directory, plan, seed, options)
+
+
+def _begin_sweep(app: BaseApp, directory: Path, plan: Plan, seed: int, options: RunOptions) -> None:
+    from dlmon.options.sweep_options import begin_sweep
+    from dlmon.sweep.plan import SweepError
+
+    alerts = app.settings.alerts.chosen(options.alert)
+    try:
         run = begin_sweep(directory, plan, seed, time.time(), options.name, alerts)
     except (LogError, SweepError) as error:
         app.show_error(str(error))

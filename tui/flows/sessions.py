@@ -55,7 +55,8 @@ def list_sessions(app: BaseApp) -> None:
     directory = app.directory if top is None else top.follower.directory
     sessions = partial(list_with_queue, directory)
     hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
-    app.push_screen(SessionsScreen(sessions, partial(list_sweeps, directory), hidden))
+    sweeps, clock = partial(list_sweeps, directory), app.sources.wall_clock
+    app.push_screen(SessionsScreen(sessions, sweeps, hidden, clock))
 
 
 def show_session(app: BaseApp, request: ShowSession) -> None:
@@ -184,14 +185,12 @@ def session_screen(
     follower: SessionFollower,
     supervisor: SupervisorProcess | None,
     connection: Connection | None = None,
-    turn: str = "",
     log_dir: str | None = None,
 ) -> LiveScreen | RecordingScreen:
     """Return the screen of a session, and note that the session is shown.
 
     A session that we started has a `supervisor` process; one of another host has a
-    `connection`, and a `log_dir` there unless that is the default. `turn` is its number in a series
-    of runs.
+    `connection`, and a `log_dir` there unless that is the default.
     """
     screen: LiveScreen | RecordingScreen
     if follower.session.header.is_machine_recording:
@@ -199,7 +198,7 @@ def session_screen(
 
         screen = RecordingScreen(follower, follower.path.parent)
     else:
-        screen = _live_screen(app, follower, supervisor, turn)
+        screen = _live_screen(app, follower, supervisor)
     session = ShownSession(follower, supervisor, screen, connection, log_dir)
     app.shown_sessions.append(session)
     app.cleanups[screen] = partial(_close_session, app, session)
@@ -207,7 +206,7 @@ def session_screen(
 
 
 def _live_screen(
-    app: BaseApp, follower: SessionFollower, supervisor: SupervisorProcess | None, turn: str
+    app: BaseApp, follower: SessionFollower, supervisor: SupervisorProcess | None
 ) -> LiveScreen:
     from dlmon.comparison.published import own_published
     from dlmon.log.label import read_label
@@ -222,7 +221,6 @@ def _live_screen(
         can_repeat and app.running_sweep is None,
         lambda: read_label(follower.path),
         app.references,
-        turn,
     )
     read_sessions(app, follower.directory, screen.show_entries)
     return screen
@@ -231,7 +229,6 @@ def _live_screen(
 def _close_session(app: BaseApp, session: ShownSession) -> None:
     """Release a session whose screen is closed, and its connection."""
     app.shown_sessions.remove(session)
-    session.has_ended.set()
     if session.supervisor is not None:
         session.supervisor.release()
     session.follower.close()

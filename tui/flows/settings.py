@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dlmon.options.settings import HIDDEN_COLUMNS, remember
 from tui.drawing.themes import theme_names
-from tui.flows.stack import session_on
 from tui.messages import NotifyAlert, NotifyEnd, SaveHiddenColumns
 from tui.palette import keys_of
 from tui.textual_internals import write_to_terminal
@@ -22,9 +21,6 @@ def notify_end(app: BaseApp, request: NotifyEnd) -> None:
             app.bell()
         if app.notifies_at_end:
             _notify_desktop(app, request.text)
-    session = session_on(app, request.screen)
-    if session is not None:
-        session.has_ended.set()
 
 
 def notify_alert(app: BaseApp, request: NotifyAlert) -> None:
@@ -78,7 +74,7 @@ def explain(app: BaseApp) -> None:
     topics = getattr(app.screen, "topics", ())
     if topics:
         keys = keys_of(app)
-        key_names = {key for names, _ in keys for key in names.split()}
+        key_names = {key for action in keys for key in action.keys.split()}
         steps = getattr(app.screen, "first_steps", ())
         first = tuple(step for step in steps if step[0][0].isupper() or step[0] in key_names)
         app.push_screen(HelpScreen(keys, topics, first))

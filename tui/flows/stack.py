@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tui.watch.watch_screen import WatchScreen
 
 _SWEEP_RUNS = "the sweep is still running: another run would distort its figures"
+# How often the home screen looks for new and changed sessions.
+_REFRESH_S = 5.0
 
 
 def session_on(app: BaseApp, screen: Screen[Any]) -> ShownSession | None:
@@ -141,8 +143,38 @@ def read_sessions(
 
 def read_sessions_for_home(app: BaseApp) -> None:
     """Read the recorded sessions for the home screen, if there is one."""
-    if app.home is not None:
-        read_sessions(app, app.directory, app.home.show_entries)
+    home = app.home
+    if home is None:
+        return
+
+    async def read() -> None:
+        from dlmon.figures.lists.recent_sessions import recent_sessions
+        from dlmon.log.directory import list_sessions
+
+        entries = await asyncio.to_thread(list_sessions, app.directory)
+        home.show_entries(entries)
+        home.show_recent(await asyncio.to_thread(recent_sessions, entries))
+
+    app.run_worker(read)
+
+
+def _read_changes(app: BaseApp, home: HomeScreen) -> None:
+    """Show new and changed sessions if the home screen is in view; look again after a while."""
+
+    async def read() -> None:
+        from dlmon.figures.lists.recent_sessions import recent_sessions
+        from dlmon.log.directory import list_sessions
+
+        before, recent = home.entries, home.recent
+        if recent is not None and home.is_active:
+            entries = await asyncio.to_thread(list_sessions, app.directory, before)
+            # Unless all were read again in the meantime, with their names.
+            if entries != before and home.entries is before:
+                home.show_entries(entries)
+                home.show_recent(await asyncio.to_thread(recent_sessions, entries, recent))
+        home.set_timer(_REFRESH_S, partial(_read_changes, app, home))
+
+    home.run_worker(read)
 
 
 def home_screen(app: BaseApp) -> HomeScreen:
@@ -150,9 +182,13 @@ def home_screen(app: BaseApp) -> HomeScreen:
     from tui.home.home_screen import HomeScreen
 
     options = app.settings.run
-    app.home = HomeScreen(partial(app.sources.machine, pcie=options.pcie), options)
+    machine = partial(app.sources.machine, pcie=options.pcie)
+    hosts = app.settings.hosts
+    app.home = HomeScreen(machine, options, hosts, app.sources.wall_clock)
     # By way of the app's queue: the screen is painted only after that is read.
     app.call_later(app.home.call_after_refresh, partial(read_sessions_for_home, app))
+    later = partial(_read_changes, app, app.home)
+    app.home.call_later(app.home.set_timer, _REFRESH_S, later)
     return app.home
 
 

@@ -1,13 +1,14 @@
-"""The home screen: pick a workload and set its options, beside the readings of this machine."""
+"""The home screen: the last script, recent sessions, and workloads beside this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -17,46 +18,26 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from dlmon.options.run_options import OPTIONS, RunOptions
+from dlmon.options.script import last_script
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
 from dlmon.system.this_host import host_name
+from tui.home.panels import HostsPanel, ScriptPanel
 from tui.home.workload_list import WorkloadList
-from tui.messages import ShowSession, Train, TrainSeveral
-from tui.screens.base import PALETTE, BaseScreen
+from tui.messages import RunScript, ShowSession, Train, TrainSeveral
+from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, THEME, BaseScreen, hidden
+from tui.screens.filtered import FILTER
 from tui.widgets.text_field import FilterField
 from workloads.catalog import WORKLOADS
 
 # Imported after the first paint, so that the user doesn't wait for them.
 if TYPE_CHECKING:
-    from textual.widgets import OptionList
-
+    from dlmon.figures.lists.recent_sessions import RecentSession
     from dlmon.log.directory import SessionEntry
-    from tui.home.about_workload import AboutWorkload, RecentSessions
+    from tui.home.about_workload import AboutWorkload
+    from tui.home.recent_list import RecentList
     from tui.home.run_form import RunForm
     from tui.machine.machine import MachinePanel
-
-_STARTS = (
-    ("enter", "⏎", "Workload"),
-    ("f8", "f8", "Your own script"),
-    ("f7", "f7", "Remote machine"),
-    ("ctrl+r", "^r", "Sessions"),
-)
-"""The ways to begin: the key, its sign, and its name."""
-
-
-class StartLine(Static):
-    """The ways to begin in one row; a click presses the key."""
-
-    ALLOW_SELECT = False
-
-    def on_mount(self) -> None:
-        self.auto_links = False
-        starts = "".join(
-            f"[@click=app.simulate_key('{key}')]  [$footer-key-foreground bold]{sign}[/] {name}[/]"
-            for key, sign, name in _STARTS
-        )
-        starts = starts.replace("⏎", "enter") if self.app.has_class("-ascii") else starts
-        self.update(f"[$text-accent bold] dlmon [/]{starts}")
 
 
 class CommandLine(Static):
@@ -64,90 +45,56 @@ class CommandLine(Static):
 
     ALLOW_SELECT = False
 
-    def __init__(self) -> None:
-        super().__init__(id="command")
-        self._shown = Content()
-
     def show_command(self, command: str) -> None:
-        self._show(Content.assemble(("$ ", "$text-muted 60%"), clean(command)))
+        self.update(Content.assemble(("$ ", "$text-muted 60%"), clean(command)))
 
     def show_problem(self, problem: str) -> None:
-        self._show(Content.assemble(("! ", "bold $text-error"), (clean(problem), "$text-error")))
+        self.update(Content.assemble(("! ", "bold $text-error"), (clean(problem), "$text-error")))
 
     async def on_click(self) -> None:
         await self.run_action("screen.copy_command")
 
-    def _show(self, content: Content) -> None:
-        if content != self._shown:
-            self._shown = content
-            self.update(content)
 
-
-_QUIT = Binding.Group("Quit", compact=True)
-# From this size on, the recent sessions leave the machine's charts enough rows.
-_ROOMY_WIDTH, _ROOMY_HEIGHT = 100, 38
+# From this width on, the machine stands beside the options.
+_BROAD = 160
+# The border and the headings of the recent sessions.
+_FRAME_ROWS = 3
 
 
 class HomeScreen(BaseScreen, inherit_bindings=False):
-    """Workloads on one side, the machine and the options on the other.
+    """The last script, the recent sessions, and the workloads beside the machine or the options.
 
-    Args:
-        machine: makes the source of this machine's readings, after the first paint.
-        options: the user's defaults.
+    `machine` makes the source of the readings, after the first paint.
     """
 
     CSS_PATH = "home.tcss"
-    AUTO_FOCUS = "#filter"
-    # In the order of the footer. Letters go to the filter, so none is a command. Keys that move the
-    # focus have priority, so that the keys after them go to the next field.
+    AUTO_FOCUS = "#script"
+    # In the order of the footer. Keys that move the focus have priority, so that the keys after
+    # them go to the next field.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "launch", "Train", priority=True, tooltip="Train the chosen workload"),
-        Binding("tab", "next_option", "Options", priority=True, tooltip="Go through the options"),
-        Binding(
-            "escape", "pick", "List", priority=True, tooltip="Go back to the list of workloads"
-        ),
-        Binding("f1,question_mark", "app.help", "Help", tooltip="Explain this screen"),
-        Binding(
-            "q",
-            "quit_while_nothing_is_typed",
-            "Quit",
-            key_display="q ",
-            tooltip="Quit dlmon, if the filter is empty",
-            group=_QUIT,
-        ),
-        Binding("ctrl+q", "app.quit", "Quit", tooltip="Leave dlmon", group=_QUIT),
-        Binding("f2", "app.watch", "Watch", tooltip="Watch the machine alone"),
-        Binding("ctrl+y", "copy_command", "Copy", tooltip="Copy the command line"),
-        replace(PALETTE, show=True, priority=True),
+        Binding("enter", "launch", "Run", priority=True, tooltip="Run or open what is chosen"),
+        Binding("tab", "next_panel", "Next", priority=True, tooltip="Next panel or field"),
+        Binding("escape", "pick", "List", priority=True, tooltip="Go back to the workloads"),
+        Binding("E", "edit_script", "Edit", tooltip="Change the command of the script, and run it"),
+        replace(FILTER, priority=True),
+        SESSIONS,
+        Binding("h", "app.hosts", "Hosts", tooltip="Watch other machines over ssh"),
+        HELP,
+        Binding("q", "app.quit", "Quit", tooltip="Leave dlmon"),
+        Binding("M", "app.watch", "Machine", tooltip="Watch the machine alone"),
+        Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
+        Binding("p", "processes", "Processes", tooltip="Show what runs on this machine"),
+        Binding("C,ctrl+y", "copy_command", "Copy", tooltip="Copy the command of the workload"),
         Binding("ctrl+s", "sweep", "Sweep", tooltip="Train once for each of several values"),
-        Binding("f3", "app.change_theme", "Theme", tooltip="Choose other colours"),
-        Binding("f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
-        Binding("up", "move('cursor_up')", "Previous workload", show=False),
-        Binding("down", "move('cursor_down')", "Next workload", show=False),
-        Binding("pageup", "move('page_up')", "Page up", show=False),
-        Binding("pagedown", "move('page_down')", "Page down", show=False),
-        Binding(
-            "f5", "processes", "Processes", show=False, tooltip="Show what runs on this machine"
-        ),
-        # The first row of the screen shows these.
-        Binding("f8", "app.script", "Script", show=False, tooltip="Run a script of your own"),
-        Binding("f7", "app.hosts", "Hosts", show=False, tooltip="Watch other machines over ssh"),
-        Binding(
-            "ctrl+r",
-            "app.sessions",
-            "Sessions",
-            show=False,
-            tooltip="Recorded and running sessions",
-        ),
-        Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True),
-        Binding(
-            "f9",
-            "reset_options",
-            "Reset options",
-            show=False,
-            tooltip="Reset all options to their defaults",
-        ),
-        Binding("shift+tab", "previous_option", "Previous option", show=False, priority=True),
+        THEME,
+        replace(PALETTE, show=True, priority=True),
+        hidden("up", "move('cursor_up')", "Previous workload"),
+        hidden("down", "move('cursor_down')", "Next workload"),
+        hidden("pageup", "move('page_up')", "Page up"),
+        hidden("pagedown", "move('page_down')", "Page down"),
+        hidden("ctrl+r", "reset_options", "Reset options", "Reset all options to their defaults"),
+        Binding("shift+tab", "previous_panel", "Previous", show=False, priority=True),
+        QUIT,
     ]
     HELP_PAGES = (Path(__file__).with_name("home.md"),)
 
@@ -155,16 +102,23 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """The user pressed Enter."""
 
     def __init__(
-        self, machine: Callable[[], MachineSource], options: RunOptions | None = None
+        self,
+        machine: Callable[[], MachineSource],
+        options: RunOptions | None = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(classes="-first")
-        self._make_source = machine
+        self._make_source, self._wall_clock = machine, wall_clock
+        self._groups = groups or {}
         self._workloads = tuple(WORKLOADS.values())
         self._configured = options or RunOptions()
-        self._entries: list[SessionEntry] = []
+        self.entries: list[SessionEntry] = []
+        self.recent: Sequence[RecentSession] | None = None
         self._results: Mapping[str, list[SessionEntry]] = {}
         self._last: dict[str, SessionEntry | None] = {}
         self._last_options: RunOptions | None = None
+        self._script = ScriptPanel(id="script")
         self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")
         self._is_complete = False
@@ -172,9 +126,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         # Made after the first paint.
         self._about: AboutWorkload
         self._machine: MachinePanel
-        self._recent: RecentSessions
+        self._recent: RecentList
         self._form: RunForm
+        self._hosts: HostsPanel
         self._command: CommandLine
+        self._beside: tuple[Vertical, Vertical]
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
@@ -182,9 +138,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         return (*super().topics, *options)
 
     def compose(self) -> ComposeResult:
-        """Lay out the workloads alone, for the first paint."""
-        yield StartLine()
-        with Horizontal(), Vertical(id="pick"):
+        """Lay out the script and the workloads alone, for the first paint."""
+        self._filter.display = False
+        self._script.show(last_script())
+        yield self._script
+        with Horizontal(id="below"), Vertical(id="pick"):
             yield self._filter
             yield self._list
 
@@ -193,36 +151,47 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.app.call_later(self.call_after_refresh, self._complete)
 
     async def _complete(self) -> None:
-        """Lay out the machine and the form."""
         if not self.is_attached:  # closed before the first paint
             return
-        from tui.home.about_workload import AboutWorkload, RecentSessions
+        from dlmon.remote.host_names import GROUP_MARK, configured_hosts
+        from tui.home.about_workload import AboutWorkload
+        from tui.home.recent_list import RecentList
         from tui.home.run_form import RunForm
         from tui.machine.machine import MachinePanel
 
         self._about = AboutWorkload(id="about")
         self._machine = MachinePanel(self._make_source())
         self._machine.border_title = "This machine"
-        self._recent = RecentSessions(id="recent")
+        self._recent = RecentList(self._wall_clock)
         self._form = RunForm(self._configured)
-        self._command = CommandLine()
+        self._command = CommandLine(id="command")
+        self._hosts = HostsPanel(id="hosts")
+        hosts = [*(f"{GROUP_MARK}{name}" for name in self._groups), *configured_hosts()]
+        self._hosts.show(hosts)
+        self._hosts.display = bool(hosts)
+        self._beside = (
+            Vertical(self._form, self._command, self._about),
+            Vertical(self._machine, self._hosts),
+        )
         with self.app.batch_update():
             self.remove_class("-first")
-            await self.query_one("#pick").mount(self._about)
-            await self.query_one(Horizontal).mount(
-                Vertical(self._machine, self._recent, self._form)
-            )
-            await self.mount(self._command, *self.compose_frame())
-        self._is_complete = True
+            await self.mount(self._recent, after=self._script)
+            await self.query_one("#below").mount(*self._beside)
+            await self.mount(*self.compose_frame())
+            self._is_complete = True
+            self._arrange()
         # The footer missed the first update of the bindings.
         self.refresh_bindings()
-        self.show_entries(self._entries)
+        self.show_entries(self.entries)
+        if self.recent is not None:
+            self.show_recent(self.recent)
         self.on_option_list_option_highlighted()
         self._start_machine()
         if self._early_request is not None:
             self._request(self._early_request)
 
     def on_screen_resume(self) -> None:
+        self._script.show(last_script())
         self.call_after_refresh(self._start_machine)
 
     def _start_machine(self) -> None:
@@ -230,14 +199,29 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._machine.start()
 
     def on_resize(self) -> None:
-        """Show recent sessions if they fit; focus the filter if the focused widget is gone."""
-        width, height = self.size
-        self.set_class(width >= _ROOMY_WIDTH and height >= _ROOMY_HEIGHT, "-roomy")
-        self.call_after_refresh(self._focus_filter)
+        self.call_after_refresh(self._arrange)
 
-    def _focus_filter(self) -> None:
+    def on_descendant_focus(self) -> None:
+        self._arrange()
+
+    @property
+    def _is_choosing(self) -> bool:
+        """Return whether the focus is on the workloads or their options."""
+        if self.focused in (self._list, self._filter):
+            return True
+        return self._is_complete and self.focused is not None and self.focused in self._form.stops
+
+    def _arrange(self) -> None:
+        """Show the options while a workload is chosen, else the machine; both if they fit."""
         if self.focused is None:
-            self._filter.focus()
+            self._script.focus()
+        if self._is_complete:
+            run, here = self._beside
+            is_broad = self.size.width >= _BROAD
+            run.display, here.display = (
+                self._is_choosing or is_broad,
+                is_broad or not self._is_choosing,
+            )
 
     def on_screen_suspend(self) -> None:
         """Stop sampling, unless the screen on top needs these sensors."""
@@ -251,28 +235,32 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self.app.push_screen(GpusScreen(self._machine.view))
 
     def action_processes(self) -> None:
-        from tui.watch.detail_screens import ProcessesScreen
+        from tui.watch.processes_screen import ProcessesScreen
 
         if self._is_complete:
             self.app.push_screen(ProcessesScreen(self._machine.view))
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
-        self._entries = entries
+        """Take the sessions recorded here, for the last results of the workloads."""
+        self.entries = entries
         if not self._is_complete:
             return
-        from dlmon.figures.last_results import results_here
+        from dlmon.figures.lists.last_results import results_here
 
         self._results = results_here(self._workloads, entries, host_name())
         self._last_options = None
-        self._recent.show(entries)
         self._describe()
+
+    def show_recent(self, sessions: Sequence[RecentSession]) -> None:
+        self.recent = sessions
+        if self._is_complete:
+            self._recent.styles.max_height = _FRAME_ROWS + len(sessions)
+            self._recent.show(sessions, len(self.entries))
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._list.filter(event.value)
         if self._list.workload is None:
             self.on_option_list_option_highlighted()
-        # The q key quits only if the filter is empty.
-        self.refresh_bindings()
 
     def on_option_list_option_highlighted(self) -> None:
         """Describe the highlighted workload, and show its defaults."""
@@ -282,13 +270,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._form.show_defaults(self._list.workload)
         self._check()
 
-    def on_click(self, event: events.Click) -> None:
-        """Focus the filter after a click in the list, so that arrow keys move the highlight."""
-        if event.widget is self._list:
-            self._filter.focus()
-
     def on_workload_list_workload_chosen(self) -> None:
-        self._launch_highlighted()
+        self._request(Train)
+
+    def on_row_list_row_chosen(self) -> None:
+        self._open_recent()
 
     def on_run_form_edited(self) -> None:
         self._check()
@@ -298,31 +284,61 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def on_machine_panel_facts_read(self, event: MachinePanel.FactsRead) -> None:
         self._form.show_devices(event.machine)
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.post_message(ShowSession(self._recent.newest[event.option_index].path))
+    def name_of_action(self, action: str) -> str:
+        return self._choice[0] if action == "launch" else super().name_of_action(action)
+
+    WHY_NOT: ClassVar[Mapping[str, str]] = {
+        "reset_options": "all options have their defaults",
+        "edit_script": "esc, then shift+tab leads to the script",
+        "copy_command": "choose a workload first: / filters them",
+        "sweep": "choose a workload first: / filters them",
+    }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the way back to the list only in the form, where `q` never quits."""
-        if action == "quit_while_nothing_is_typed":
-            return self._filter.has_focus and not self._filter.value
+        """Offer what is about a workload only while one is chosen."""
         if action == "reset_options":
             return self._is_complete and self._form.is_changed
-        if action == "launch":
-            # Enter opens the session that is highlighted there.
-            return not (self._is_complete and self._recent.has_focus)
-        return action != "pick" or not self._filter.has_focus
+        if action in ("copy_command", "sweep"):
+            return self._is_choosing
+        if action == "edit_script":
+            return not self._is_choosing
+        if action == "filter":
+            return not isinstance(self.focused, Input)
+        if action == "pick":
+            return self._is_choosing and self.focused is not self._list
+        return True
+
+    @property
+    def _choice(self) -> tuple[str, Callable[[], None]]:
+        """What Enter does where the focus is: its name, and the function."""
+        if self.focused is self._script:
+            return "Run" if last_script() is not None else "Type", self._run_script
+        if self._is_complete and self.focused is self._recent:
+            return "Open", self._open_recent
+        if self._is_complete and self.focused is self._hosts:
+            return "Hosts", self.app.action_hosts  # type: ignore[attr-defined]
+        if self._is_complete and self.focused is self._form.more:
+            return "More", self._form.show_all
+        return "Train", partial(self._request, Train)
 
     def action_launch(self) -> None:
-        """Train once the field has taken the keys that were typed before, one by one."""
+        """Do what Enter does once the field has taken the keys that were typed before."""
         field = self.focused or self
         field.call_later(field.post_message, self.LaunchRequested())
 
     def on_home_screen_launch_requested(self) -> None:
-        """Train by way of the app's queue, which also holds keys that no field takes."""
-        self.app.call_later(self._launch_highlighted)
+        """Go by way of the app's queue, which also holds keys that no field takes."""
+        self.app.call_later(lambda: self._choice[1]())
 
-    def _launch_highlighted(self) -> None:
-        self._request(Train)
+    def _run_script(self) -> None:
+        self.post_message(RunScript(last_script()))
+
+    def action_edit_script(self) -> None:
+        self.post_message(RunScript())
+
+    def _open_recent(self) -> None:
+        if self._recent.chosen is not None:
+            self.post_message(ShowSession(self._recent.chosen.entry.path))
 
     def action_sweep(self) -> None:
         self._request(TrainSeveral)
@@ -342,40 +358,46 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         elif self._form.focused_option not in problems:
             self._form.focus_option(next(iter(problems)))
 
-    async def action_quit_while_nothing_is_typed(self) -> None:
-        await self.run_action("app.quit")
-
     def action_reset_options(self) -> None:
         self._form.reset()
 
-    def action_pick(self) -> None:
-        self._filter.focus()
+    def action_filter(self) -> None:
+        self._filter.display = True
+        self.set_focus(self._filter)
 
-    def action_next_option(self) -> None:
+    def action_pick(self) -> None:
+        """Go back to the list of workloads, and show all of them."""
+        if self.focused is self._filter:
+            self._filter.value = ""
+            self._filter.display = False
+        self.set_focus(self._list)
+
+    def action_next_panel(self) -> None:
         self._go_by(1)
 
-    def action_previous_option(self) -> None:
+    def action_previous_panel(self) -> None:
         self._go_by(-1)
 
     def _go_by(self, step: int) -> None:
-        """Move the focus from the filter through the form to the recent sessions."""
-        if not self._is_complete:
-            return
-        recent = [self._recent] if self._recent.display else []
-        stops: list[Widget] = [self._filter, *self._form.fields, *recent]
-        here = stops.index(self.focused) if self.focused in stops else 0
+        """Move the focus through the panels, and through the options of a chosen workload."""
+        stops: list[Widget] = [self._script, self._list]
+        if self._is_complete:
+            options = self._form.stops if self._is_choosing else []
+            hosts = [self._hosts] if self._hosts.display else []
+            stops = [self._script, self._recent, self._list, *options, *hosts]
+            for part in self._beside:
+                # What is hidden can't get the focus.
+                part.display = True
+        focused = self._list if self.focused is self._filter else self.focused
+        here = stops.index(focused) if focused in stops else 0
         # Not `focus()`, which is deferred: the next key is meant for the new field.
         self.set_focus(stops[(here + step) % len(stops)])
 
     async def action_move(self, where: str) -> None:
-        """Move the highlight of the list, which never has the focus."""
+        """Move the highlight of the list while the filter has the focus."""
         await self._list.run_action(where)
-        # A page up may end on the name of the first family, which can't be highlighted.
-        if self._list.highlighted is None:
-            self._list.action_first()
 
     def action_copy_command(self) -> None:
-        """Copy the command to the clipboard."""
         workload = self._list.workload
         if workload is None or not self._is_complete:
             return
@@ -392,7 +414,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Find the last result of each workload with these options, if they changed."""
         if options == self._last_options:
             return
-        from dlmon.figures.last_results import last_in_brief, last_result
+        from dlmon.figures.lists.last_results import last_in_brief, last_result
 
         self._last_options = options
         self._last, texts = {}, {}
@@ -404,7 +426,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
 
     def _describe(self) -> None:
         from dlmon.figures.comparison.earlier_runs import comparable_text, match_of_options
-        from dlmon.figures.last_results import last_text
+        from dlmon.figures.lists.last_results import last_text
 
         workload, typed = self._list.workload, self._form.typed
         self._find_last(typed.options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.events import DescendantBlur, DescendantFocus
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from dlmon.figures import units
@@ -103,19 +105,17 @@ class Choice(Lines, can_focus=True):
 
 
 _TITLE = "Options"
-_TITLE_OF_CHANGED = "Options ─ f9 resets them"
+_TITLE_OF_CHANGED = "Options ─ ctrl+r resets them"
+_IN_VIEW = ("device", "batch_size", "epochs", "steps", "precision", "data")
+"""The options that are shown at first."""
 
 
 class RunForm(Container):
-    """A field for every option; an empty field shows the default as its placeholder.
-
-    Args:
-        configured: the user's defaults.
-    """
+    """A field for every option; an empty field shows the default as its placeholder."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "screen.next_option", "Next option", show=False, priority=True),
-        Binding("up", "screen.previous_option", "Previous option", show=False, priority=True),
+        Binding("down", "screen.next_panel", "Next option", show=False, priority=True),
+        Binding("up", "screen.previous_panel", "Previous option", show=False, priority=True),
     ]
 
     class Edited(Message):
@@ -128,22 +128,37 @@ class RunForm(Container):
         self._devices = device_choices(MachineFacts())
         self._fields: dict[str, TextField | Choice] = {}
         self._labels: dict[str, Static] = {}
+        further = f"{len(OPTIONS) - len(_IN_VIEW)} more"
+        self.more = Choice([("", further), (YES, further)], "", id="more")
         self.border_title = _TITLE
 
     def compose(self) -> ComposeResult:
-        for option in OPTIONS.values():
-            self._labels[option.name] = Static(Content(f"  {option.label}"))
-            self._fields[option.name] = self._new_field(option)
-            yield self._labels[option.name]
-            yield self._fields[option.name]
+        for option in sorted(OPTIONS.values(), key=lambda option: option.name not in _IN_VIEW):
+            label, field = Static(Content(f"  {option.label}")), self._new_field(option)
+            self._labels[option.name], self._fields[option.name] = label, field
+            label.display = field.display = option.name in _IN_VIEW
+            yield label
+            yield field
+        yield Static()
+        yield self.more
 
     def on_mount(self) -> None:
         self._show_placeholders()
         self.post_message(self.Edited())
 
     @property
-    def fields(self) -> list[TextField | Choice]:
-        return list(self._fields.values())
+    def stops(self) -> list[Widget]:
+        """The fields in view, which Tab goes through."""
+        return [field for field in (*self._fields.values(), self.more) if field.display]
+
+    def show_all(self) -> None:
+        """Show all fields, and go to the first of those that were hidden."""
+        if not self.more.display:
+            return
+        for widget in self.children:
+            widget.display = True
+        self.more.display = False
+        self.screen.set_focus(self.stops[len(_IN_VIEW)])
 
     @property
     def typed(self) -> TypedOptions:
@@ -153,7 +168,6 @@ class RunForm(Container):
 
     @property
     def is_changed(self) -> bool:
-        """Return whether a field differs from its default."""
         return any(self._fields[name].value != self._default(name) for name in self._fields)
 
     def reset(self) -> None:
@@ -170,12 +184,10 @@ class RunForm(Container):
 
     @property
     def focused_option(self) -> str | None:
-        """The name of the option whose field has the focus."""
         focused = self.screen.focused if self.is_attached else None
         return focused.id if focused is not None and focused.parent is self else None
 
     def show_defaults(self, workload: Workload) -> None:
-        """Show a workload's defaults in the empty fields."""
         self._workload = workload
         self._show_placeholders()
 
@@ -194,6 +206,8 @@ class RunForm(Container):
 
     def focus_option(self, name: str) -> None:
         if name in self._fields:
+            if not self._fields[name].display:
+                self.show_all()
             self._fields[name].focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -202,6 +216,8 @@ class RunForm(Container):
 
     def on_choice_value_chosen(self, event: Choice.ValueChosen) -> None:
         event.stop()
+        if self.more.value:
+            self.show_all()
         self._show_hint()
         self._take_change()
 
@@ -214,7 +230,7 @@ class RunForm(Container):
     def _show_hint(self) -> None:
         """Explain the field that has the focus, or its chosen value."""
         name = self.focused_option
-        option = None if name is None else OPTIONS.get(name)
+        option = OPTIONS.get(name or "")
         hint = "" if option is None else option.hint_for(self._fields[option.name].value)
         if self.border_subtitle != hint:
             self.border_subtitle = hint
@@ -266,12 +282,16 @@ _FIELDS = (
 
 
 class ScriptForm(FormScreen[ScriptRun]):
-    """Five fields; answers with the script to run, or None."""
+    """Five fields, with the last script in them; answers with the script to run, or None."""
 
     SUBMIT = "Run"
 
-    def __init__(self) -> None:
-        super().__init__("Your own script", _FIELDS)
+    def __init__(self, last: ScriptRun | None = None) -> None:
+        command, directory, *others = _FIELDS
+        if last is not None:
+            command = command._replace(value=shlex.join(last.command))
+            directory = directory._replace(value=last.directory or "")
+        super().__init__("Your own script", (command, directory, *others))
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[ScriptRun | None, str, bool]:
         try:

@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.widgets.option_list import Option
 
 from dlmon.figures import units
+from dlmon.figures.columns import has_words
 from tui.textual_internals import SteadyOptionList, put_border_titles
 from workloads.catalog import Workload
 
@@ -20,13 +21,8 @@ from workloads.catalog import Workload
 def matching(workloads: Iterable[Workload], typed: str) -> list[Workload]:
     """Return the workloads whose texts contain every typed word, grouped by family."""
     # Users of other programs may begin a search with a slash.
-    words = typed.lower().removeprefix("/").split()
-
-    def matches(workload: Workload) -> bool:
-        text = f"{workload.name} {workload.family} {workload.title}".lower()
-        return all(word in text for word in words)
-
-    workloads = [workload for workload in workloads if matches(workload)]
+    typed = typed.removeprefix("/")
+    workloads = [w for w in workloads if has_words(f"{w.name} {w.family} {w.title}", typed)]
     families = list(dict.fromkeys(workload.family for workload in workloads))
     return sorted(workloads, key=lambda workload: families.index(workload.family))
 
@@ -44,11 +40,8 @@ _WIDTH_FOR_PARAMETERS = 42
 _BORDER_CELLS = 6
 
 
-class WorkloadList(SteadyOptionList, can_focus=False):
-    """The workloads below the names of their families, which can't be highlighted.
-
-    The list never has the focus: keys go to the filter, and the screen moves the highlight.
-    """
+class WorkloadList(SteadyOptionList):
+    """The workloads below the names of their families, which can't be highlighted."""
 
     DEFAULT_CLASSES = "panel"
     DEFAULT_CSS = """
@@ -86,7 +79,6 @@ class WorkloadList(SteadyOptionList, can_focus=False):
         return line if isinstance(line, Workload) else None
 
     def show_results(self, last: Mapping[str, str]) -> None:
-        """Show the last result of each workload on this machine, by its name."""
         self._last_results = last
         self._write()
 
@@ -119,6 +111,12 @@ class WorkloadList(SteadyOptionList, can_focus=False):
         if self.highlighted == 1 and self.is_mounted:
             self.scroll_home(animate=False)
 
+    def action_page_up(self) -> None:
+        """Go a page up, which may end on a family's name; that can't be highlighted."""
+        super().action_page_up()  # type: ignore[no-untyped-call]
+        if self.highlighted is None:
+            self.action_first()
+
     def action_select(self) -> None:
         """Do nothing: a workload is chosen by a double click."""
 
@@ -139,7 +137,7 @@ class WorkloadList(SteadyOptionList, can_focus=False):
         names = f" {self._columns('parameters', 'last here').strip()}"
         dashes = "─" * (self.outer_size.width - _BORDER_CELLS - len(f"Workloads {names}"))
         title = Content.assemble("Workloads ", (dashes, "$foreground 30%"), names)
-        put_border_titles(self, title, Content(count))
+        put_border_titles(self, {0: title, 1: Content(count)})
         self.refresh()
 
     def _prompt(self, number: int) -> Content:

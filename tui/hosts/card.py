@@ -13,9 +13,17 @@ from dlmon.figures import units
 from dlmon.figures.columns import Column
 from dlmon.figures.machine import host_rows as words
 from dlmon.figures.machine.host_rows import ORDERS, in_order, matching
-from dlmon.figures.machine.readings import BUSY_PCT, LEVELS, Level, cpu_figures, memory_figures
+from dlmon.figures.machine.readings import (
+    BUSY_PCT,
+    LEVELS,
+    Level,
+    cpu_figures,
+    memory_figures,
+    no_gpu_text,
+)
 from dlmon.records import Gpu, Memory
 from dlmon.remote.host import Age, HostSnapshot, RunningSession
+from dlmon.render.wrap import first_words
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import figure_column, figure_row, gpu_row, memory_column
 from tui.machine.view import MachineView
@@ -35,6 +43,7 @@ from tui.widgets.lines import (
     cut,
     fit,
     joined,
+    without_detail,
     wrapped,
 )
 from tui.widgets.tables import SortedTable
@@ -89,7 +98,6 @@ class HostCard(GrowingLines):
         self.post_message(self.Clicked(self.host.name, event.chain == 2))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return GPUs, CPU and sessions, or the reason why they are unknown."""
         host = self.host
         if width < 1 or height < 1:
             return []
@@ -106,7 +114,6 @@ class HostCard(GrowingLines):
         return [*(cut(row, width) for row in rows), *[()] * (_LEAST_BODY - len(rows))]
 
     def _without_figures(self, width: int) -> list[TextRow]:
-        """Return the reason why there are no figures."""
         host = self.host
         # A countdown has a row of its own: it would change how the sentence is wrapped.
         text, countdown = host.problem or words.sentence_of(host), words.next_try(host)
@@ -120,9 +127,9 @@ class HostCard(GrowingLines):
         return [*rows, ((countdown, MUTED),)] if countdown else rows
 
     def _gpus(self, width: int) -> list[TextRow]:
-        host, reason = self.host, self.host.no_gpus
-        if reason is not None:
-            return [((f" no GPU: {reason}" if reason else " no GPU", MUTED),)]
+        host = self.host
+        if no_gpu := no_gpu_text(host.machine, host.facts):
+            return [((f" {without_detail(no_gpu, width - 1)}", MUTED),)]
         view = MachineView(host.history, host.facts, None, host.interval_s)
         rows = []
         for gpu in host.gpus[:MOST_GPUS]:
@@ -152,7 +159,8 @@ class HostCard(GrowingLines):
         pct = machine.cpu.pct if machine.cpu else None
         label: TextRun = (" CPU ", MUTED)
         room = width - len(label[0])
-        return (label, *figure_row(pct, self.host.history.cpu_pct, self._axis, columns, room))
+        series = self.host.history.cpu_pct
+        return (label, *figure_row(pct, series, self._axis, columns, room, "$chart-cpu"))
 
     @property
     def _axis(self) -> TimeAxis:
@@ -196,7 +204,7 @@ def shown_sessions(host: HostSnapshot) -> tuple[RunningSession, ...]:
 def _last_column(text: str, style: str, width: int) -> tuple[TextRun, int]:
     """Return the last column of a row, aligned left, and its cells with the gap."""
     cells = max(8, min(24, (width - 40) // 2 - 3))
-    return (fit(text, cells), style), cells + 2
+    return (fit(first_words(text, cells), cells), style), cells + 2
 
 
 _NAME, _LEAST_LEVELS, _FREE, _PERCENT, _MEMORY = 18, 4, 14, 6, 11
@@ -261,7 +269,7 @@ class HostTable(SortedTable[HostSnapshot]):
         text, level = words.status_of(host)
         if host.machine is None or not host.is_there:
             status = ": ".join(filter(None, (text, words.short_problem(host))))
-            return (name, (status, STATUS_STYLES[level]))
+            return (name, (first_words(status, width - _NAME), STATUS_STYLES[level]))
         figures = self._figures(host, self._has_gpu_totals(width))
         if not host.is_current:
             style = HIGH if host.age == Age.OLD else MUTED

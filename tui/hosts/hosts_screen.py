@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -26,7 +26,7 @@ from dlmon.remote.host_replay import HostReplay
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SLICE_S
 from tui.hosts.card import STATUS_STYLES, HostCard, HostTable, shown_sessions
-from tui.messages import ListHostSessions, ReplayHost, ShowHost, ShowHostSession
+from tui.messages import ListHostSessions, ReplayHost, ShowHostSession
 from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, TickingScreen, hidden, topics_of
 from tui.screens.filtered import CLEAR_FILTER, FILTER, REVERSE, SORT, SORT_KEYS, FilteredScreen
 from tui.screens.playback import (
@@ -51,12 +51,15 @@ MOVES: tuple[BindingType, ...] = (
 )
 # The narrowest card has room for its figures.
 _LEAST_WIDTH, _SCROLLBAR = 58, 1
-_MOST_CARDS_IN_COLUMN = 8
+_MOST_CARDS_IN_COLUMN, _MOST_ALONE = 8, 3
+# The rows of the summary, the table's heading, the details and the footer; and of a small card.
+_ROWS_BESIDE_TABLE, _LEAST_CARD = 5, 7
 
 
 class CardsScreen(FilteredScreen, TickingScreen):
     """Hosts, of which one is highlighted, or a session of it.
 
+    If cards for all don't fit, a table has a row for each, above the card of the highlighted one.
     The table of hosts keeps the order, the filter and the highlight, even while cards replace it.
     """
 
@@ -84,8 +87,8 @@ class CardsScreen(FilteredScreen, TickingScreen):
     def compose_parts(self) -> ComposeResult:
         yield self._summary
         yield self.filter_field
-        yield self._grid
         yield self._table
+        yield self._grid
         yield self._nothing
         yield self._details
 
@@ -104,14 +107,18 @@ class CardsScreen(FilteredScreen, TickingScreen):
         all_hosts, hosts = self._table.all_rows or (), self._table.shown_rows
         if not self.size.width or not all_hosts:
             return
+        room = self.size.height - _ROWS_BESIDE_TABLE - len(hosts)
+        has_card = self.is_compact and room >= _LEAST_CARD and self.chosen_host is not None
         self._table.display = self.is_compact and bool(hosts)
-        self._grid.display = not self.is_compact and bool(hosts)
+        self._table.styles.height = len(hosts) + 1 if has_card else "1fr"
+        self._grid.display = (has_card or not self.is_compact) and bool(hosts)
         self._nothing.display = not hosts
-        if not self.is_compact:
-            self._paint_cards(hosts)
+        if self._grid.display:
+            self._paint_cards([host for host in hosts if not has_card or host is self.chosen_host])
         summary = words.summary(hosts, len(all_hosts), *self.nouns)
         self._summary.show(summary, self.remark)
-        self._details.show(self.chosen_host, self.chosen_session if self.is_compact else None)
+        is_alone = self.is_compact and not has_card
+        self._details.show(self.chosen_host, self.chosen_session if is_alone else None)
 
     def _paint_cards(self, hosts: Sequence[HostSnapshot]) -> None:
         new = [HostCard(host) for host in hosts if host.name not in self._cards]
@@ -151,7 +158,6 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
     @property
     def chosen_session(self) -> RunningSession | None:
-        """The highlighted session; None if the host itself is highlighted."""
         host, (host_name, session_name) = self.chosen_host, self._session
         if host is None or host.name != host_name:
             return None
@@ -160,7 +166,8 @@ class CardsScreen(FilteredScreen, TickingScreen):
     @property
     def is_compact(self) -> bool:
         """True if each host has a row, because cards for all of them don't fit."""
-        return len(self._table.all_rows or ()) > _MOST_CARDS_IN_COLUMN * self._most_columns
+        most = _MOST_CARDS_IN_COLUMN * self._most_columns if self._most_columns > 1 else _MOST_ALONE
+        return len(self._table.all_rows or ()) > most
 
     @property
     def _most_columns(self) -> int:
@@ -195,6 +202,12 @@ class CardsScreen(FilteredScreen, TickingScreen):
     def on_row_list_row_chosen(self) -> None:
         self.action_open()
 
+    WHY_NOT: ClassVar[Mapping[str, str]] = {
+        "open": "no host is highlighted",
+        "session": "no session runs on the highlighted host",
+        "sessions": "the highlighted host is not connected",
+    }
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to open only if a host is highlighted."""
         if action == "open":
@@ -202,7 +215,6 @@ class CardsScreen(FilteredScreen, TickingScreen):
         return super().check_action(action, parameters)
 
     def action_open(self) -> None:
-        """Open the highlighted host or session in full."""
         raise NotImplementedError
 
     def action_move_to(self, across: int, down: int) -> None:
@@ -339,7 +351,6 @@ class HostsScreen(CardsScreen):
         super().timer_fired()
 
     def paint(self) -> None:
-        """Show the hosts as they are now."""
         self.show_hosts([host.snapshot() for host in self._hosts])
         offered = bool(self.sessions), self._is_connected
         if offered != self._offered:
@@ -360,15 +371,13 @@ class HostsScreen(CardsScreen):
         return super().check_action(action, parameters)
 
     def action_open(self) -> None:
-        """Open the highlighted session, or else the host in full."""
         session, host = self.chosen_session, self._watched
         if host is not None and session is not None:
             self.post_message(ShowHostSession(host.name, session.session))
         elif host is not None:
-            self.post_message(ShowHost(host))
+            self.app.push_screen(HostScreen(host))
 
     def action_sessions(self) -> None:
-        """List the recorded sessions of the highlighted host."""
         if self._watched is not None:
             self.post_message(ListHostSessions(self._watched))
 
@@ -403,7 +412,6 @@ class HostScreen(TickingScreen, WatchScreen):
         yield from super().compose_parts()
 
     def paint(self) -> None:
-        """Show the state of the host."""
         host = self._host.snapshot()
         status, level = words.status_of(host)
         style = STATUS_STYLES[level]
@@ -532,7 +540,6 @@ class HostReplayScreen(CardsScreen, PlaybackControls):
         return f"{host}: {mark_text(mark)}"
 
     def action_open(self) -> None:
-        """Open the highlighted host in full."""
         chosen = self.chosen_host
         for host in self._replay.hosts:
             if chosen is not None and host.name == chosen.name:

@@ -17,11 +17,7 @@ _CARD_TOPICS = ("GPU rows", "CPU row", "no sample since", "Order")
 
 
 class NodesScreen(CardsScreen):
-    """The nodes of a run, live or as recorded.
-
-    Args:
-        source: the session.
-    """
+    """The nodes of a run, live or as recorded."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", tooltip="Show the highlighted machine in full"),

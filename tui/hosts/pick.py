@@ -14,15 +14,22 @@ from textual.widgets import Input, OptionList, Static
 from dlmon.records.sanitize import clean
 from dlmon.remote.host_names import GROUP_MARK
 from tui.messages import WatchHosts
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen, hidden
+from tui.screens.base import BACK, BaseScreen
 from tui.textual_internals import SteadyOptionList
 from tui.widgets.lines import fit
 from tui.widgets.text_field import TextField
 
 _LONGEST_NAME = 32
-_NOTHING = """No host is known yet: type one below.
+_NOTHING = """Watch other machines: their GPUs, who is on them, what dlmon trains there.
+Nothing has to be installed there.
 
-Those that ~/.ssh/config names, and groups below [hosts] in config.toml, are listed here."""
+Type below what you would type after ssh, and press Enter:
+
+  gpu1              a host
+  anna@10.0.0.7     a user and an address
+  gpu1 gpu2 gpu3    several at once
+
+Hosts of ~/.ssh/config and groups of [hosts] in config.toml are listed here."""
 
 
 class _HostField(TextField):
@@ -33,12 +40,7 @@ class _HostField(TextField):
 
 
 class HostPicker(BaseScreen):
-    """A list of groups and hosts to pick from.
-
-    Args:
-        groups: hosts by the name of their group, from the settings.
-        hosts: the hosts that ~/.ssh/config names.
-    """
+    """A list of groups and hosts to pick from."""
 
     DEFAULT_CSS = """
     HostPicker #choices {
@@ -46,9 +48,12 @@ class HostPicker(BaseScreen):
         height: 1fr;
         padding: 0 1;
         background: $background;
+    }
+    HostPicker OptionList {
         text-wrap: nowrap;
         text-overflow: ellipsis;
     }
+    HostPicker Static#choices { height: auto; }
     HostPicker #typed { margin: 0 1; }
     """
     AUTO_FOCUS = "#choices, #typed"
@@ -69,12 +74,7 @@ class HostPicker(BaseScreen):
             tooltip="Mark or unmark what is highlighted; so does a click",
         ),
         Binding("b", "type", "By name", tooltip="Type a host that is not in the list"),
-        HELP,
-        Binding("q", "leave", "Back", tooltip="Go back"),
-        THEME,
-        hidden("escape", "leave", "Back"),
-        PALETTE,
-        QUIT,
+        *BACK,
     ]
     HELP_PAGES = (Path(__file__).with_name("pick.md"),)
 

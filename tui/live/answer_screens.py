@@ -6,19 +6,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from dlmon.figures.session.stack_lines import stack_lines
+from dlmon.figures.session.process_stacks import stack_lines
 from dlmon.figures.session.tables import describe_profile
 from dlmon.protocol.control import NotControlled
 from dlmon.records import ProcessStack, Profile, Record
-from dlmon.render.lines import lines_of
-from dlmon.session.gaps import in_order
+from dlmon.render.lines import Line, lines_of
+from dlmon.render.wrap import wrapped
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
+from tui.widgets.tables import STYLES
 
 _SHARED: tuple[BindingType, ...] = (
     Binding("C", "copy", "Copy", tooltip="Copy all of it, if the terminal allows that"),
@@ -30,16 +32,20 @@ _SHARED: tuple[BindingType, ...] = (
 )
 # The columns of the padding and the scroll bar.
 _MARGIN = 4
-AnswerLines = Sequence[tuple[str, bool]]
-"""Lines of text, each with True if it is a heading."""
+_HANGING = 6
+
+
+def _hanging(text: str, width: int) -> list[str]:
+    """Break a long line into lines that are further indented."""
+    if cell_len(text) <= width:
+        return [text]
+    indent = " " * (len(text) - len(text.lstrip()))
+    first, *more = wrapped(text, max(1, width - len(indent) - _HANGING)) or [""]
+    return [indent + first, *(f"{indent}{' ' * _HANGING}{line}" for line in more)]
 
 
 class AnswerScreen(BaseScreen):
-    """The answer of a run's processes to a question that the screen asks when it opens.
-
-    Args:
-        ask: asks the processes, and returns their answers.
-    """
+    """The answer of a run's processes to a question that the screen asks when it opens."""
 
     DEFAULT_CSS = "AnswerScreen #answer { height: 1fr; padding: 0 1; }"
     AUTO_FOCUS = "#answer"
@@ -59,7 +65,7 @@ class AnswerScreen(BaseScreen):
     def topics(self) -> tuple[tuple[str, str], ...]:
         return tuple(topic for topic in super().topics if topic[0] == self.TOPIC)
 
-    def lines_of(self, records: Sequence[Record]) -> AnswerLines:
+    def lines_of(self, records: Sequence[Record]) -> Sequence[Line]:
         """Return the lines that show an answer."""
         raise NotImplementedError
 
@@ -73,26 +79,32 @@ class AnswerScreen(BaseScreen):
     def ask_processes(self) -> None:
         """Ask the processes, and show their answer in place of the last one."""
         self._records = None
-        self._show([(f"{self.WAITING} …", False)])
+        self._show([((f"{self.WAITING} …", ""),)])
         self.run_worker(self._fetch, exclusive=True)
 
     async def _fetch(self) -> None:
         try:
             self._records = await self._ask()
         except NotControlled as error:
-            self._show([(str(error), False)])
+            self._show([((str(error), ""),)])
             return
         self._show(self.lines_of(self._records))
 
     def on_resize(self) -> None:
+        self._show_again()
+
+    def _show_again(self) -> None:
         if self._records is not None:
             self._show(self.lines_of(self._records))
 
-    def _show(self, lines: AnswerLines) -> None:
-        self._text = "\n".join(line for line, _ in lines)
+    def _show(self, lines: Sequence[Line]) -> None:
+        styled = [
+            Content.assemble(*((text, STYLES[style]) for text, style in row)) for row in lines
+        ]
+        shown = Content("\n").join(styled)
+        self._text = shown.plain
         if self.has_parts:
-            styled = [Content.styled(line, "bold" if bold else "") for line, bold in lines]
-            self.query_one("#answer Static", Static).update(Content("\n").join(styled))
+            self.query_one("#answer Static", Static).update(shown)
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._text)
@@ -108,12 +120,24 @@ class StacksScreen(AnswerScreen):
     WAITING, TOPIC = "asking every process of the run", "Stacks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("S", "stacks", "Look again", tooltip="Ask every process once more"),
+        Binding("A", "fold", "All frames", tooltip="Show the frames of libraries, or fold them"),
         *_SHARED,
     ]
+    _is_folded = True
 
-    def lines_of(self, records: Sequence[Record]) -> AnswerLines:
-        stacks = in_order(record for record in records if isinstance(record, ProcessStack))
-        return list(stack_lines(stacks))
+    def lines_of(self, records: Sequence[Record]) -> Sequence[Line]:
+        if not any(isinstance(record, ProcessStack) for record in records):
+            return [(("no stack was recorded", ""),)]
+        width = self.size.width - _MARGIN
+        return [
+            ((part, style),)
+            for text, style in stack_lines(records, self._is_folded)
+            for part in _hanging(text, width)
+        ]
+
+    def action_fold(self) -> None:
+        self._is_folded = not self._is_folded
+        self._show_again()
 
     def action_stacks(self) -> None:
         self.ask_processes()
@@ -128,15 +152,15 @@ class ProfileScreen(AnswerScreen):
         *_SHARED,
     ]
 
-    def lines_of(self, records: Sequence[Record]) -> AnswerLines:
+    def lines_of(self, records: Sequence[Record]) -> Sequence[Line]:
         profiles = [record for record in records if isinstance(record, Profile)]
         if not profiles:
-            return [("no profile was recorded", False)]
+            return [(("no profile was recorded", ""),)]
         profile = profiles[-1]
-        rows = lines_of(describe_profile(profile), self.size.width - _MARGIN)
-        lines = [("".join(text for text, _ in row), number == 0) for number, row in enumerate(rows)]
+        lines = list(lines_of(describe_profile(profile), self.size.width - _MARGIN))
         if profile.file is not None:
-            lines.append((f"{profile.file}, beside the log, opens in ui.perfetto.dev", True))
+            where = f"{profile.file}, beside the log, opens in ui.perfetto.dev"
+            lines += [(), ((where, "dim"),)]
         return lines
 
     def action_profile(self) -> None:

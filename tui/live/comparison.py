@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
 from dlmon.comparison.references import ComparisonRow
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import (
-    timing_of,
-    why_no_time,
-)
 from dlmon.figures.comparison.run_rows import (
     Comparison,
     SessionComparison,
     basis_of,
     comparison_bars,
     facts_of_epoch,
-    row_details,
 )
-from dlmon.figures.comparison.verdicts import in_doubt
-from dlmon.figures.sections import Bar, Figures
+from dlmon.figures.sections import Bar
+from dlmon.figures.session.compared_figure import timing_of, why_no_time
+from dlmon.figures.session.doubts import in_doubt
+from dlmon.figures.session.progress import epochs_left_text
 from dlmon.figures.value_axis import bar_lengths
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.plot import thick_bar
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen
 from tui.widgets.lines import (
     ACCENT,
     BRIGHT,
@@ -48,12 +41,13 @@ from tui.widgets.lines import (
     beside,
     cut,
     digits_of,
+    first_parts,
     fit,
     fitting,
     shows,
     wrapped,
 )
-from tui.widgets.tables import ScrollingLines, SectionLines
+from tui.widgets.tables import ScrollingLines
 
 _MARKERS = {"published": " ", "own": "+", "earlier": "·", "this": "▶"}
 _BAR_STYLES = {"published": MUTED, "own": BRIGHT, "earlier": BRIGHT, "this": ACCENT}
@@ -78,15 +72,13 @@ class ComparisonBars(ScrollingLines):
     _compared: Sequence[ComparisonRow] = ()
     _bars: tuple[Bar, ...] = ()
     _fractions: tuple[float, ...] = ()
-    _instead = ""
     _reference: int | None = None
     _chosen: int | None = None
     _scrolled = False
 
-    def show(self, comparison: Comparison, instead: str = "") -> None:
-        """Show a comparison, or the text `instead` if that is given."""
+    def show(self, comparison: Comparison) -> None:
         section = comparison_bars(comparison)
-        self._bars, self._instead = section.bars, instead
+        self._bars = section.bars
         self._compared = comparison.rows
         has_bars = sum(map(is_alike, section.bars)) > 1
         values = [bar.value if has_bars and is_alike(bar) else 0.0 for bar in section.bars]
@@ -113,8 +105,8 @@ class ComparisonBars(ScrollingLines):
             self.post_message(self.RowClicked(self._compared[index]))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        if self._instead or not self._bars:
-            return [((text, MUTED),) for text in wrapped(self._instead, width, height)]
+        if not self._bars:
+            return []
         if not self._scrolled:
             this_run = (n for n, bar in enumerate(self._bars) if kind_of(bar) == "this")
             centre = next(this_run, 0) if self._chosen is None else self._chosen
@@ -145,11 +137,12 @@ class ComparisonBars(ScrollingLines):
             bar_text = fit(bar.note, bar_cells)
         if index == self._chosen:
             style, marker = CHOSEN, marker.strip() or "▸"
+        note = first_parts(_note(bar, is_brief), note_cells, "; ")
         return (
             (f"{marker} {fit(bar.label, label_cells)} ", style),
             (bar_text, bar_style),
             (f"{_GAP}{' ' * (value_cells - cell_len(bar.text))}{bar.text}", style),
-            (_GAP * bool(note_cells) + fit(_note(bar, is_brief), note_cells), note_style),
+            (_GAP * bool(note_cells) + fit(note, note_cells), note_style),
         )
 
 
@@ -195,14 +188,8 @@ class EpochHeadline(Lines):
     ) -> list[TextRow]:
         """Return a session's figures, compared with a published number and with an earlier run.
 
-        Args:
-            width: of the panel.
-            height: of the panel.
-            snapshot: of the session.
-            nearest: the factor to the nearest published number.
-            against: the factor to an earlier run, or to the chosen row.
-            status: of the session.
-            chosen: whether a person chose that row, which then comes first.
+        `against` is the factor to an earlier run, or to the row that a person has `chosen`, which
+        then comes first.
         """
         timing = timing_of(snapshot)
         factors = [_sentence(text, width) for text in (nearest, against) if text]
@@ -244,10 +231,13 @@ def _sentence(sentence: str, width: int) -> TextRow:
 
 
 class ComparisonPanel(Vertical):
-    """The headline and the bars of this run's comparison."""
+    """The figure, and the bars of this run and those beside it."""
+
+    bars = 0
+    """The rows of the comparison; 0 if there is nothing to compare with."""
 
     def __init__(self) -> None:
-        super().__init__(id="compared", classes="panel")
+        super().__init__(id="comparison", classes="panel")
         self.border_title = "Seconds per epoch"
         self._headline, self._bars = EpochHeadline(), ComparisonBars()
 
@@ -255,116 +245,23 @@ class ComparisonPanel(Vertical):
         yield self._headline
         yield self._bars
 
-    def show(self, snapshot: Snapshot, comparison: SessionComparison, status: Status) -> None:
-        """Show the present comparison of a session."""
+    def show(
+        self,
+        snapshot: Snapshot,
+        comparison: SessionComparison,
+        status: Status,
+        is_stopping: bool = False,
+    ) -> None:
         brief = comparison.in_short(snapshot)
         validity = snapshot.validity
         chosen = brief.chosen
         against = brief.against_before() if chosen is None else brief.against(chosen)
-        nearest = brief.against_nearest()
+        nearest = brief.against_nearest() or ("" if is_stopping else epochs_left_text(snapshot))
         self._headline.show(snapshot, nearest, against, status, chosen is not None)
-        self._bars.show(brief, brief.alone() if comparison.is_known else "")
+        self.bars = len(brief.rows) if len(brief.rows) > 1 else 0
+        self._bars.display = self.bars > 0
+        self._bars.show(brief)
         warnings = in_doubt(validity.warnings if validity is not None else ())
         below = warnings or self._bars.scale
         if (self.border_title, self.border_subtitle) != (brief.title, below):
             self.border_title, self.border_subtitle = brief.title, below
-
-
-class ComparisonScreen(TickingScreen):
-    """The rows of a comparison, and below them the details of the chosen one.
-
-    Args:
-        get_comparison: returns the present comparison.
-        chosen: the row to begin with; None begins with this run's reference.
-        refer_to: is called with the row to compare with; with None for this run's own choice.
-    """
-
-    CSS_PATH = "comparison.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Choose", key_display="↑↓", tooltip="Choose another row"),
-        Binding(
-            "enter",
-            "compare_with",
-            "Compare with it",
-            tooltip="Show the factor on the live screen",
-        ),
-        HELP,
-        Binding("q", "leave", "Back", tooltip="Go back"),
-        THEME,
-        Binding("c,escape", "leave", "Back", show=False),
-        Binding("down,j", "move(1)", "Choose the next row", show=False),
-        Binding("pageup", "move(-10)", "Ten rows up", show=False),
-        Binding("pagedown,space", "move(10)", "Ten rows down", show=False),
-        Binding("home", "move(-1000)", "Go to start", show=False),
-        Binding("end", "move(1000)", "Go to end", show=False),
-        PALETTE,
-        QUIT,
-    ]
-
-    HELP_PAGES = (Path(__file__).with_name("comparison.md"),)
-
-    def __init__(
-        self,
-        get_comparison: Callable[[], Comparison],
-        chosen: ComparisonRow | None = None,
-        refer_to: Callable[[ComparisonRow | None], None] = lambda row: None,
-    ) -> None:
-        super().__init__()
-        self._refer_to = refer_to
-        self._get_comparison = get_comparison
-        self._row = chosen
-        self._chosen: int | None = None
-        self._bars = ComparisonBars(id="bars", classes="panel")
-        self._details = SectionLines(id="details", classes="panel")
-
-    def compose_parts(self) -> ComposeResult:
-        yield self._bars
-        yield self._details
-
-    def paint(self) -> None:
-        """Show the rows and the chosen one, which stays chosen when rows are added."""
-        comparison = self._get_comparison()
-        rows = comparison.rows
-        if not rows:
-            return
-        chosen = self._find(comparison)
-        self._chosen, self._row = chosen, rows[chosen]
-        self._bars.border_title = comparison.title
-        self._bars.show(comparison)
-        self._bars.border_subtitle = self._bars.scale
-        self._bars.choose(chosen)
-        row = rows[chosen]
-        details = row_details(row, comparison.result_of(row))
-        if row.kind != "this" and row.comparable:
-            details = [("this run", comparison.against(row)), *details]
-        name = comparison.name_of(row) if row.kind != "this" else row.label
-        self._details.set_titles(name)
-        self._details.show(Figures("", tuple(details)))
-
-    def _find(self, comparison: Comparison) -> int:
-        """Return the index of the chosen row; at first, that of this run's reference."""
-        rows = comparison.rows
-        if self._row is not None:
-            key = (self._row.kind, self._row.reference)
-            for index, row in enumerate(rows):
-                if (row.kind, row.reference) == key:
-                    return index
-        if self._chosen is None:
-            first = comparison.chosen or comparison.before or comparison.this
-            return 0 if first is None else rows.index(first)
-        return min(self._chosen, len(rows) - 1)
-
-    def action_compare_with(self) -> None:
-        """Make the chosen row this run's reference, and go back."""
-        row = self._row
-        self._refer_to(None if row is None or row.kind == "this" else row)
-        self.action_leave()
-
-    def action_move(self, rows: int) -> None:
-        """Move the choice by rows; negative rows go up."""
-        self._row, self._chosen = None, max(0, (self._chosen or 0) + rows)
-        self.paint()
-
-    def on_comparison_bars_row_clicked(self, message: ComparisonBars.RowClicked) -> None:
-        self._row = message.row
-        self.paint()

@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from textual.binding import Binding, BindingType
 
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import epoch_word
 from dlmon.figures.session import tokens
+from dlmon.figures.session.epoch_numbers import epoch_word
 from dlmon.figures.session.epochs import (
     epoch_text_of,
     metric_text,
@@ -19,6 +19,7 @@ from dlmon.figures.session.epochs import (
     short_name,
     steps_asked_for,
     validation_time,
+    why_no_epochs,
 )
 from dlmon.quantities import BY_KEY, SAMPLES_PER_SECOND
 from dlmon.records import Epoch, Model
@@ -92,7 +93,8 @@ class EpochTable(FollowingLines, RowList):
     _compared: tuple[object, ...] = ()
     _model: Model | None = None
     _has_incomplete = False
-    _steps_limit = _newest_metric = ""
+    _steps_limit = ""
+    _newest_metric: tuple[str, ...] = ()
     _columns: Sequence[_Column] = ()
     _widths: Sequence[int] = ()
     _left_out = 0
@@ -109,21 +111,11 @@ class EpochTable(FollowingLines, RowList):
     ) -> None:
         """Show the epochs of a session.
 
-        Args:
-            epochs: the epochs that have ended.
-            running: whether more may come.
-            noun: the word for an epoch: "pass" if nothing is trained.
-            slow: the beginnings of the slow epochs.
-            alone: whether the charts show a single epoch.
-            model: the model that is trained.
+        `noun` is the word for an epoch: "pass" if nothing is trained. `slow` holds the beginnings
+        of the slow ones.
         """
         self._epochs, self._alone, self._noun, self._slow = epochs, alone, noun, slow
-        if model is not None and model.has_epochs is False:
-            self._empty = f"the script's loop has no {noun}s"
-        elif running:
-            self._empty = f"no {noun} has ended yet"
-        else:
-            self._empty = f"the run ended before its first {noun}"
+        self._empty = why_no_epochs(model, running, noun)
         compared = (len(epochs), epochs[-1] if epochs else None, model)
         if compared != self._compared:
             # With thousands of epochs this is slow, so do it only after a new one.
@@ -134,10 +126,10 @@ class EpochTable(FollowingLines, RowList):
             self._steps_limit = max(limits, default="")
         self.redraw()
 
-    def show_newest_metric(self, text: str) -> None:
-        """Show the newest value of a metric at the right of the border."""
-        if text != self._newest_metric:
-            self._newest_metric = text
+    def show_newest_metric(self, texts: tuple[str, ...]) -> None:
+        """Show the newest value of a metric, and its curve, at the right of the border."""
+        if texts != self._newest_metric:
+            self._newest_metric = texts
             self._show_titles()
 
     def redraw(self) -> None:
@@ -149,8 +141,8 @@ class EpochTable(FollowingLines, RowList):
         data = trains = ""
         if self._model is not None and self._model.data == "synthetic":
             data = "synthetic data"
-            trains = "(random: nothing to learn)" if self._model.mode in (None, "train") else ""
-        right, *more = [text for text in (self._newest_metric, data, trains) if text] or [""]
+            trains = "(random: it can be learnt)" if self._model.mode in (None, "train") else ""
+        right, *more = [text for text in (*self._newest_metric, data, trains) if text] or [""]
         self.set_titles(units.plural(self._noun).capitalize(), self._notes(), right, tuple(more))
 
     def _notes(self) -> str:
@@ -223,7 +215,6 @@ class EpochTable(FollowingLines, RowList):
         return ((" " * _MARK_CELLS + _GAP.join(texts), MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
-        """Return the row of an epoch, with a mark if it is slow or chosen."""
         epoch = self._epochs[index]
         slow = epoch.begin in self._slow
         style = _SLOW if slow else PLAIN
@@ -255,11 +246,6 @@ def columns_of(
 
     Room goes first to the number and the time, then to the metrics, the bar, the validation time,
     tokens and samples, in this order.
-
-    Args:
-        epochs: the epochs in view.
-        number_of: returns the number of an epoch, with its mark.
-        width: the width of all columns together.
     """
     number = ("#", [number_of(epoch) for epoch in epochs])
     time = ("time", [f"{units.seconds(seconds_of(epoch)):>{_USUAL_CELLS}}" for epoch in epochs])
@@ -286,6 +272,8 @@ def columns_of(
     fitting: list[_Column] = []
     for column in (number, time, *metrics, bar, *validated, *reversed(speeds)):
         heading, cells = column
+        if heading != _BAR and not any(cell.strip(" –") for cell in cells):
+            continue
         needed = max(map(cell_len, (heading, *cells))) + (len(_GAP) if fitting else 0)
         if needed <= width:
             fitting.append(column)
@@ -313,7 +301,7 @@ class EpochZoom(TimeChartsScreen):
     """A screen with a table of epochs, whose charts can show a single one of them."""
 
     _slow: frozenset[int] = frozenset()
-    _slow_found_in: tuple[object, ...] = ()
+    _slow_until: tuple[object, ...] = ()
     _window_before = TimeWindow()
     _alone: Epoch | None = None
     _has_epochs = False
@@ -322,13 +310,15 @@ class EpochZoom(TimeChartsScreen):
         """Show the epochs, and the differences of the one that the charts show alone."""
         epochs = snapshot.epochs
         newest = (len(epochs), epochs[-1] if epochs else None, snapshot.compile_s)
-        if newest != self._slow_found_in:
+        if newest != self._slow_until:
             # With thousands of epochs this is slow, so do it only after a new one.
-            self._slow_found_in = newest
+            self._slow_until = newest
             self._slow = self._source.session.slow_epochs(epochs)
         self._paint_table(snapshot)
         self._paint_line(snapshot)
-        self._offer(bool(epochs))
+        if bool(epochs) != self._has_epochs:
+            self._has_epochs = not self._has_epochs
+            self.refresh_bindings()
 
     def _paint_table(self, snapshot: Snapshot) -> None:
         self.query_one(EpochTable).show(
@@ -339,11 +329,6 @@ class EpochZoom(TimeChartsScreen):
             self.zoomed_epoch is not None,
             snapshot.model,
         )
-
-    def _offer(self, has_epochs: bool) -> None:
-        if has_epochs != self._has_epochs:
-            self._has_epochs = has_epochs
-            self.refresh_bindings()
 
     def _paint_line(self, snapshot: Snapshot) -> None:
         epoch = self.zoomed_epoch
@@ -394,7 +379,6 @@ class EpochZoom(TimeChartsScreen):
             self._zoom_to(epoch)
 
     def on_row_list_row_chosen(self) -> None:
-        """Show only the clicked epoch in all charts."""
         chosen = self.query_one(EpochTable).chosen
         if chosen is not None:
             self._zoom_to(chosen)

@@ -3,58 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping, Sequence
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal
+from textual.containers import Vertical
 from textual.worker import Worker
 
 from dlmon.comparison.references import ComparisonRow, Reference
-from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import epoch_word, timing_of
 from dlmon.figures.comparison.run_rows import SessionComparison
+from dlmon.figures.lists.session_list import call_text
+from dlmon.figures.session.compared_figure import timing_of
+from dlmon.figures.session.epoch_numbers import epoch_word
+from dlmon.figures.session.headline import Headline, headline_of
 from dlmon.figures.session.phases import reading_text
+from dlmon.figures.session.progress import end_text
 from dlmon.figures.session.ranks import why_no_ranks
-from dlmon.figures.session.session_list import id_with_name
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
+from dlmon.session.limits.evidence import Tone
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_axis import WHOLE_RUN, TimeWindow
 from tui.live.comparison import ComparisonBars, ComparisonPanel
 from tui.live.epochs import EPOCH_ACTIONS, EPOCH_KEYS, EpochLine, EpochTable, EpochZoom
+from tui.live.failure_pane import FailurePane
+from tui.live.layout import LOWER_PANELS, Panel, Panels, RunContent
+from tui.live.log_search import SEARCH_KEYS, LogSearch
 from tui.live.output_pane import OutputPane
-from tui.live.session_charts import LossChart, machine_view, newest_metric_text, next_metric
+from tui.live.session_charts import LossChart, machine_view, newest_metric, next_metric
 from tui.live.session_lines import BreakdownLine, LimitLine, ProgressLine, TopLine
+from tui.live.stall_panel import StallPanel
+from tui.live.step_panel import StepPanel
 from tui.machine.help import GPU_TOPICS, MACHINE
 from tui.machine.view import MachineView
 from tui.messages import NotifyEnd, ShowNodes, TrainAgain
 from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, hidden, topics_of
 from tui.screens.chart_screen import AXIS, CURSOR, METRICS, NEXT_VIEW
-from tui.screens.export import EXPORT, ExportControls
+from tui.screens.export import EXPORT
 from tui.screens.panes import ALONE, PANE_KEYS, PanesScreen
 from tui.screens.session_controls import AgainScreen, SessionControls
+from tui.widgets.tables import FollowingLines
+
+# Imported once there is room for it.
+if TYPE_CHECKING:
+    from tui.machine.process_list import ProcessList
 
 # An end found within the first two polls is an old one: only the second poll notices that no
 # process writes the log.
 _POLLS_OF_OLD_END = 2
-PROFILED_STEPS = 5
-
-
+_MANY_EPOCHS = 1_000
+_PROFILED_STEPS = 5
 LIVE = Path(__file__).with_name("live.md")
-FIRST_STEPS = Path(__file__).with_name("first_steps.md")
-
 
 LIVE_KEYS: list[BindingType] = [
     Binding("s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"),
     Binding("d", "detach", "Detach", tooltip="Leave it running without you"),
     Binding("a", "again", "Again", tooltip="Run it again with the same options"),
     Binding("l", "log", "Log", tooltip="All output and notices, over the whole screen"),
+    *SEARCH_KEYS,
     Binding("l,escape", "close_log", "Back", tooltip="Back from the log to the charts"),
     HELP,
     Binding("q", "leave", "Quit", tooltip="Leave it; asks first where the run would stop"),
@@ -66,7 +76,7 @@ LIVE_KEYS: list[BindingType] = [
     *CURSOR,
     ALONE,
     *EPOCH_KEYS,
-    Binding("o", "next_part", "Loss", tooltip="Show the loss, or the output in its place"),
+    Binding("o", "next_part", "Loss", tooltip="Show the next panel"),
     Binding("c", "compare", "Compare", tooltip="Choose what to compare with, and see its details"),
     METRICS,
     EXPORT,
@@ -95,68 +105,28 @@ LIVE_KEYS: list[BindingType] = [
     hidden("ctrl+c,ctrl+q", "leave"),
 ]
 
-EXPLAINED_ACTIONS = (
-    *("stop", "detach", "again", "next_part", "next_metric", "zoom_to_epoch"),
-    *("nodes", "ranks", "stacks", "profile", "move_cursor", "next_view", "fit_axis"),
-)
-"""The actions whose keys, when they can't be done, tell why."""
-# The last bindings of these keys: another action with the same key comes first if it can be done.
-LIVE_KEYS += [
-    hidden(binding.key, f"tell_why('{name}')")
-    for binding in Binding.make_bindings(LIVE_KEYS)
-    if (name := binding.action.partition("(")[0]) in EXPLAINED_ACTIONS
-]
-
-STOPS_SCRIPT = "Interrupt the script as Ctrl-C does; asks first"
+STOPS_SCRIPT = "End the script: by SIGTERM if it handles that, else as Ctrl-C does; asks first"
 """The tooltip of `s` for a script."""
 
 CHART_ACTIONS = {
-    "next_view",
-    "zoom_in",
-    "zoom_out",
-    "pan",
-    "move_cursor",
-    "go_to_start",
-    "go_to_end",
-    "follow",
     "fit_axis",
-    "escape",
     *EPOCH_ACTIONS,
+    *(binding.action.partition("(")[0] for binding in (NEXT_VIEW, *CURSOR, *AXIS)),
 }
-"""The actions of the charts, which the maximized log hides."""
+"""The actions of the charts, which the maximized log or a traceback hides."""
 
 LOG_ACTIONS = {"close_log", "scroll_log", "page_log"}
-"""The actions of the maximized log."""
+"""The actions of the maximized log, and those that scroll a traceback."""
 
 
-class LowerPane(StrEnum):
-    """The panes in the row of the epochs."""
-
-    EPOCHS = "epochs"
-    LOSS = "loss"
-    OUTPUT = "output"
-
-
-class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
-    """A session, live or recorded.
-
-    Args:
-        source: the session.
-        repeatable: whether the same run can be launched again.
-        read_label: returns the present name and note of the session.
-        references: the chosen references of workloads.
-        turn: the session's number, if it is one of several runs.
-    """
+class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
+    """A session, live or recorded; `repeatable` says whether the run can be launched again."""
 
     CSS_PATH = "live.tcss"
-    ALLOW_IN_MAXIMIZED_VIEW = "TopLine, ProgressLine, PlaybackLine, KeyFooter, TooSmall"
+    ALLOW_IN_MAXIMIZED_VIEW = (
+        "TopLine, FilterField, ProgressLine, PlaybackLine, KeyFooter, TooSmall"
+    )
     # The app's breakpoints, and two more for layouts of this screen.
-    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
-        (0, "-tiny"),
-        (60, "-narrow"),
-        (100, "-wide"),
-        (160, "-broad"),
-    ]
     VERTICAL_BREAKPOINTS = [  # noqa: RUF012
         (0, "-flat"),
         (16, "-low"),
@@ -172,12 +142,10 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         repeatable: bool = False,
         read_label: Callable[[], Label] = Label,
         references: MutableMapping[str, Reference] | None = None,
-        turn: str = "",
     ) -> None:
         super().__init__(source)
-        # Before the first painting, the charts are empty frames.
+        # Until the panels are laid out, nothing is painted.
         self.has_content = False
-        self._turn = turn
         self._read_label = read_label
         self._comparison = SessionComparison(source, {} if references is None else references)
         self._repeatable = repeatable
@@ -187,10 +155,11 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         # If a run of ours ended before its screen opened, its end is still news.
         self._was_running = source.running or source.is_ours
         self._catching_up: Worker[None] | None = None
-        self._loss, self._output = LossChart(), OutputPane()
-        self._chosen_pane: LowerPane | None = None
+        self._loss, self._output = LossChart(), OutputPane(id=Panel.OUTPUT)
+        self._failure = FailurePane()
+        self._processes: ProcessList | None = None
+        self._chosen_panel: Panel | None = None
         self._metric: str | None = None
-        self._arranged: tuple[frozenset[str], ...] = ()
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
@@ -201,21 +170,17 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
 
     @property
     def first_steps(self) -> tuple[tuple[str, str], ...]:
-        return topics_of(FIRST_STEPS)
+        return topics_of(Path(__file__).with_name("first_steps.md"))
 
     def name_of_action(self, action: str) -> str:
-        if action == "next_part" and (pane := self._next_pane) is not None:
-            return pane.capitalize()
+        if action == "next_part" and (panel := self._next_panel) is not None:
+            return panel.capitalize()
         return super().name_of_action(action)
 
     def tooltip_of_action(self, action: str) -> str:
-        if action == "stop" and self._is_script:
+        if action == "stop" and self._source.session.header.is_script:
             return STOPS_SCRIPT
         return super().tooltip_of_action(action)
-
-    @property
-    def _is_script(self) -> bool:
-        return self._source.session.header.is_script
 
     @property
     def shown_session(self) -> SessionSource:
@@ -229,15 +194,19 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         yield TopLine()
         yield LimitLine()
         yield EpochLine()
-        with Container(id="panels"):
-            yield self._throughput
-            yield ComparisonPanel()
-            yield self._machine
-            yield EpochTable()
-            with Horizontal(id="loss-and-output"):
+        yield StallPanel()
+        with Vertical():
+            yield self._failure
+            with Panels(id="panels"):
+                yield self._throughput
+                yield ComparisonPanel()
+                yield StepPanel(id=Panel.STEP)
+                yield self._machine
+                yield EpochTable(id=Panel.EPOCHS)
                 yield self._loss
                 yield self._output
         yield BreakdownLine()
+        yield self.filter_field
         yield ProgressLine()
 
     def on_mount(self) -> None:
@@ -284,7 +253,9 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     def _session_ended(self) -> None:
         """Tell the end, withdraw what can't be done any more, and do what waited for the end."""
         if self._source.is_ours or self._polls > _POLLS_OF_OLD_END:
-            self.post_message(NotifyEnd(self, _end_text(self._source)))
+            self.post_message(
+                NotifyEnd(self, end_text(self._source.snapshot(), self._source.status))
+            )
         self.refresh_bindings()
         if self.is_active:
             self._leave_or_repeat_if_asked()
@@ -299,34 +270,48 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             self.action_again()
 
     def paint(self) -> None:
-        """Show the present state of the session."""
         # A resize may come before the parts are mounted, a call after a refresh when we have left.
         if self._has_left or not self.has_parts:
             return
         snapshot = self._source.snapshot()
         reading = reading_text(self._source.read_share)
-        self.query_one(TopLine).show(
-            snapshot, self._status, reading, self._read_label(), self._source.host, self._turn
-        )
+        status = "stopping" if self.is_stopping else self._source.status
         running, problem = self._source.running, self._source.problem
-        self.query_one(ProgressLine).show(snapshot, problem, self.is_stopping, reading)
-        self.query_one(LimitLine).show(snapshot, running)
+        headline = headline_of(snapshot, running, self._source.status, problem)
+        of_run = self._read_label(), self._source.host, headline
+        self.query_one(TopLine).show(snapshot, status, reading, *of_run)
+        self.query_one(ProgressLine).show(snapshot, problem, reading, headline)
+        self.query_one(LimitLine).show(headline, self._verdict(snapshot, headline))
+        self.query_one(StallPanel).show(snapshot, headline)
         self.paint_epochs(snapshot)
         start = self._source.session.training_start
         self._output.show(snapshot.output, snapshot.notices, running, start, not self._log_is_open)
         status = Status.RUNNING if running else self._source.status
-        self.query_one(ComparisonPanel).show(snapshot, self._comparison, status)
-        self._show_panes()
+        self.query_one(ComparisonPanel).show(snapshot, self._comparison, status, self.is_stopping)
+        steady = self._source.session.loops.longest.steady
+        self.query_one(StepPanel).show(snapshot, steady, self._comparison.account_before)
+        self._arrange(snapshot)
         self.paint_charts(snapshot)
+
+    def _verdict(self, snapshot: Snapshot, headline: Headline | None) -> tuple[str, ...]:
+        """Return the status of a run that ended well, its figure, and how that compares."""
+        if self._source.running or headline is None or headline.tone is Tone.BAD:
+            return ()
+        texts = self._comparison.in_short(snapshot).verdict()
+        return (self._source.status.upper(), *texts) if texts else ()
+
+    def _on_panels_laid_out(self) -> None:
+        """Paint the panels in their new sizes, and from the first time on, show them."""
+        self.paint()
         if not self.has_content:
             self.has_content = True
             self.refresh()
 
     def paint_charts(self, snapshot: Snapshot) -> None:
-        has_gpus = bool(machine_view(self._source, snapshot).gpus)
-        self.query_one("#panels").set_class(not has_gpus, "-no-gpu")
         super().paint_charts(snapshot)
-        self.query_one(BreakdownLine).show(snapshot, self.read_time_ns)
+        # Below the maximized log, which hides this line too, no panel is shown.
+        with_step = Panel.STEP not in self._panels.shown and not self._log_is_open
+        self.query_one(BreakdownLine).show(snapshot, self.read_time_ns, with_step)
         self._paint_loss(snapshot)
 
     def _paint_loss(self, snapshot: Snapshot) -> None:
@@ -334,8 +319,8 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         chart, learning = self._loss, self._source.session.learning
         epoch_noun = epoch_word(snapshot.header)
         # Without the chart, the table of epochs shows the metric.
-        text = "" if chart.display else newest_metric_text(learning, self._metric, epoch_noun)
-        self.query_one(EpochTable).show_newest_metric(text)
+        texts = () if chart.display else newest_metric(learning, self._metric, epoch_noun)
+        self.query_one(EpochTable).show_newest_metric(texts)
         columns = self.plot_columns or chart.plot_columns
         count = min(columns, chart.plot_columns)
         if count < 1 or not chart.display:
@@ -353,101 +338,92 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         )
 
     @property
-    def _pane_choices(self) -> list[frozenset[LowerPane]]:
-        """The sets of lower panes that fit together, in the order in which the key shows them."""
-        if any(map(self.has_class, ("-machine-alone", "-tiny", "-low", "-flat"))):
-            return [frozenset()]
-        panes = [pane for pane in LowerPane if pane not in self.hidden_panes]
-        if not self._source.session.has_epochs:
-            panes = [pane for pane in panes if pane != LowerPane.EPOCHS]
-        epochs = frozenset(panes) & {LowerPane.EPOCHS}
-        if self.has_class("-broad"):
-            return [frozenset(panes)]
-        if self.has_class("-narrow") and epochs:
-            return [frozenset({pane}) for pane in panes]
-        return [epochs | {pane} for pane in panes if pane != LowerPane.EPOCHS] or [epochs]
-
-    @property
-    def _lower_panes(self) -> frozenset[LowerPane]:
-        """The lower panes to show, with the chosen one; at first, with the loss if there is one."""
-        choices, pane = self._pane_choices, self._chosen_pane
-        if pane is None and choices[0] != {LowerPane.EPOCHS}:
-            is_learning = bool(self._source.session.learning.names)
-            has_loss = is_learning and self._source.status != Status.FAILED
-            pane = LowerPane.LOSS if has_loss else LowerPane.OUTPUT
-        return next((panes for panes in choices if pane in panes), choices[0])
-
-    @property
     def panes(self) -> tuple[str, ...]:
         if self.has_class("-machine-alone"):
             return ("machine",)
-        return ("throughput", "comparison", "machine", *LowerPane)
+        has_processes = self._processes is not None
+        return tuple(panel for panel in Panel if has_processes or panel is not Panel.PROCESSES)
 
     def arrange_panes(self) -> None:
-        self._show_panes()
-        self.call_after_refresh(self.paint)
+        self._arrange(self._source.snapshot())
+
+    @property
+    def _has_charts(self) -> bool:
+        """True unless the log or the traceback of a failure has all of the room."""
+        return not self._log_is_open and not self._failure.replaces_charts
+
+    @property
+    def _scrolled_pane(self) -> FollowingLines:
+        return self._output if self._log_is_open else self._failure
 
     @property
     def _log_is_open(self) -> bool:
         return isinstance(self.maximized, OutputPane)
 
-    def _show_panes(self) -> None:
-        """Show the panes that are not hidden and fit.
+    def _arrange(self, snapshot: Snapshot) -> None:
+        session, running = self._source.session, self._source.running
+        if self._failure.show(snapshot, session.learning, self._panels):
+            self.call_after_refresh(self.paint)
+        progress, epochs = snapshot.progress, len(snapshot.epochs) * session.has_epochs
+        if running and epochs and progress is not None:
+            # The table grows ahead of the epochs, and not with each.
+            epochs = max(epochs, min(progress.epochs or _MANY_EPOCHS, 2 << epochs.bit_length()))
+        is_recording = self.has_class("-machine-alone")
+        has_output = bool(snapshot.output or snapshot.notices)
+        content = RunContent(
+            trains=not is_recording and (running or snapshot.batches > 0),
+            gpus=len(machine_view(self._source, snapshot).gpus),
+            bars=self.query_one(ComparisonPanel).bars,
+            step_rows=self.query_one(StepPanel).count,
+            has_loss=bool(session.learning.names),
+            epochs=epochs,
+            has_output=has_output and not is_recording and not self._failure.display,
+            is_running=running,
+            has_begun=snapshot.batches > 0 or not running,
+            has_figure=running or timing_of(snapshot) is not None,
+            has_processes=self._show_processes(snapshot),
+            hidden=self.hidden_panes,
+            first=self._chosen_panel,
+        )
+        if self._panels.show(content, self.maximized):
+            self.refresh_bindings()
+            self.call_after_refresh(self._on_panels_laid_out)
 
-        Set only the styles that differ: a class on the screen would update the styles of every
-        widget, and delay the answer to a key.
-        """
-        cell, epochs = self.query_one("#loss-and-output"), self.query_one(EpochTable)
-        widgets = {
-            LowerPane.EPOCHS: epochs,
-            LowerPane.LOSS: self._loss,
-            LowerPane.OUTPUT: self._output,
-        }
-        maximized = {pane for pane, widget in widgets.items() if widget is self.maximized}
-        lower, hidden = self._lower_panes | maximized, self.hidden_panes
-        if (lower, hidden) == self._arranged:
-            return
-        self._arranged = lower, hidden
-        has_side = bool(lower - {LowerPane.EPOCHS})
-        has_epochs = self._source.session.has_epochs and LowerPane.EPOCHS not in hidden
-        panels = self.query_one("#panels")
-        panels.set_class(not has_side, "-no-side")
-        panels.set_class(not has_epochs, "-no-epochs")
-        for name, panel in (
-            ("throughput", self._throughput),
-            ("comparison", self.query_one(ComparisonPanel)),
-            ("machine", self._machine),
-        ):
-            panels.set_class(name in hidden, f"-no-{name}")
-            panel.styles.display = "none" if name in hidden else None
-        cell.set_class(not has_epochs, "-without-epochs")
-        cell.styles.display = "block" if has_side else "none"
-        for pane, widget in widgets.items():
-            widget.styles.display = "block" if pane in lower else "none"
-        self.refresh_bindings()
-        self.call_after_refresh(self.paint)
+    def _show_processes(self, snapshot: Snapshot) -> bool:
+        """Show the processes that were read while a run goes on; return whether there are any."""
+        has_any = self._source.running and bool(snapshot.machine and snapshot.machine.processes)
+        if has_any and self._processes is None:
+            from tui.machine.process_list import ProcessList
+
+            self._processes = ProcessList(id=Panel.PROCESSES, classes="panel")
+            self._panels.mount(self._processes)
+        if has_any and self._processes is not None and self._processes.is_attached:
+            self._processes.show(machine_view(self._source, snapshot))
+        return has_any
 
     @property
-    def _next_pane(self) -> LowerPane | None:
-        """The pane that the key shows next; None if all are shown, or none fits."""
-        choices, panes = self._pane_choices, self._lower_panes
-        next_panes = choices[(choices.index(panes) + 1) % len(choices)]
-        return next(iter(next_panes - panes), None)
+    def _panels(self) -> Panels:
+        return self.query_one(Panels)
+
+    @property
+    def _next_panel(self) -> Panel | None:
+        """The panel without room that the key shows next; None if all are shown."""
+        left_out = [panel for panel in LOWER_PANELS if panel in self._panels.left_out]
+        chosen = self._chosen_panel
+        after = LOWER_PANELS.index(chosen) if chosen is not None else 0
+        later = (panel for panel in left_out if LOWER_PANELS.index(panel) > after)
+        return next(later, left_out[0] if left_out else None)
 
     def action_next_part(self) -> None:
-        """Show the next of the lower panes."""
-        self._chosen_pane = self._next_pane
-        self._show_panes()
+        self._chosen_panel = self._next_panel
+        self.arrange_panes()
 
     def action_next_metric(self) -> None:
         """Show the next metric in the chart of the loss, and the chart if it was not shown."""
-        if not self._pane_choices[0]:
-            self.notify("a larger window has room for the loss", severity="warning")
-            return
         self._metric = next_metric(self._source.session.learning, self._metric)
-        if LowerPane.LOSS not in self._arranged[0]:
-            self._chosen_pane = LowerPane.LOSS
-            self._show_panes()
+        if Panel.LOSS in self._panels.left_out:
+            self._chosen_panel = Panel.LOSS
+            self.arrange_panes()
         self._paint_loss(self._source.snapshot())
 
     @property
@@ -473,9 +449,6 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             self.action_leave()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only the actions that can be done now."""
-        if action == "tell_why":
-            return self.why_not(str(parameters[0])) is not None
         if action in ("again", "stop_and_again"):
             if not self._repeatable or self._again_when_stopped:
                 return False
@@ -488,9 +461,9 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         if action in EPOCH_ACTIONS and not self.can_choose_epoch():
             return False
         if action == "next_part":
-            return self.maximized is None and len(self._pane_choices) > 1
+            return self.maximized is None and self._has_charts and self._next_panel is not None
         if action == "next_metric":
-            return not self._log_is_open and len(self._source.session.learning.names) > 1
+            return self._has_charts and len(self._source.session.learning.names) > 1
         if action == "nodes":
             return bool(self._source.session.nodes)
         if action == "ranks":
@@ -499,20 +472,21 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             return not self._is_over or bool(self._source.session.stacks.of_processes)
         if action == "profile":
             return not self._is_over or bool(self._source.session.profiles)
-        if action == "log" or action in CHART_ACTIONS:
+        if action == "log":
             return not self._log_is_open
+        if action in CHART_ACTIONS:
+            return self._has_charts
         if action in LOG_ACTIONS:
-            return self._log_is_open
+            return self._log_is_open or (action != "close_log" and self._scrolled_pane.scrolls)
         return super().check_action(action, parameters)
 
     def action_again(self) -> None:
-        """Launch the same run again."""
         self.post_message(TrainAgain())
 
     def action_stop_and_again(self) -> None:
         """Ask whether to stop the session and launch the same run again."""
         header = self.shown_session.session.header
-        self.ask(AgainScreen(header, ends_series=bool(self._turn)), self._take_again_answer)
+        self.ask(AgainScreen(header), self._take_again_answer)
 
     def _take_again_answer(self, answer: str) -> None:
         if answer != "again":
@@ -530,32 +504,28 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     def action_gpus(self) -> None:
         from tui.watch.detail_screens import GpusScreen
 
-        self.app.push_screen(GpusScreen(self._machine_view))
+        self.app.push_screen(GpusScreen(lambda: self.charted_view(self._source.snapshot())))
 
     def action_processes(self) -> None:
-        from tui.watch.detail_screens import ProcessesScreen
+        from tui.watch.processes_screen import ProcessesScreen
 
         self.app.push_screen(ProcessesScreen(self._machine_view))
 
-    def action_tell_why(self, action: str) -> None:
-        self.notify(self.why_not(action) or "", severity="warning", markup=False)
-
     def why_not(self, action: str) -> str | None:
-        """Return the reason why an action can't be done now, if a person needs it."""
         running, session = self._source.running, self._source.session
         of_charts = {*(CHART_ACTIONS - EPOCH_ACTIONS), "next_part", "next_metric"}
         if self._log_is_open and action in of_charts:
             return "the log has the whole screen: l shows the charts again"
+        if not self._has_charts and action in of_charts:
+            return "a larger window has room for the charts"
         match action:
             case "nodes":
-                return "the run is on one machine: only one on several has machines to show"
+                return "this run is on one machine"
             case "ranks":
                 return why_no_ranks(session, running)
             case "stacks" | "profile":
                 word = "profile" if action == "profile" else "stack"
                 return f"the run is over, and no {word} was recorded while it ran"
-            case "stop" | "detach":
-                return "it is stopping already" if running else "the run is over"
             case "again" if self._again_when_stopped:
                 return "it runs again once it has stopped"
             case "again":
@@ -566,7 +536,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
                 return "no other metric is known"
             case "zoom_to_epoch":
                 return "nothing is chosen: Tab chooses a pane"
-        return None
+        return super().why_not(action)
 
     def action_nodes(self) -> None:
         self.post_message(ShowNodes(self._source))
@@ -579,7 +549,7 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
     def action_metrics(self) -> None:
         from tui.metrics.metrics_screen import MetricsScreen
 
-        name = id_with_name(self._source.session.header.id, self._read_label())
+        name = self._read_label().name or call_text(self._source.session.header)
         self.app.push_screen(MetricsScreen([self._source], [name]))
 
     def action_stacks(self) -> None:
@@ -588,10 +558,9 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self.app.push_screen(StacksScreen(partial(self._source.ask, {"ask": "stack"})))
 
     def action_profile(self) -> None:
-        """Profile the next steps, and show the result."""
         from tui.live.answer_screens import ProfileScreen
 
-        request = {"ask": "profile", "steps": PROFILED_STEPS}
+        request = {"ask": "profile", "steps": _PROFILED_STEPS}
         self.app.push_screen(ProfileScreen(partial(self._source.ask, request)))
 
     def action_compare(self) -> None:
@@ -599,17 +568,17 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         self._show_comparison(None)
 
     def on_comparison_bars_row_clicked(self, message: ComparisonBars.RowClicked) -> None:
-        """Show the details of the clicked row."""
         self._show_comparison(message.row)
 
     def _show_comparison(self, chosen: ComparisonRow | None) -> None:
-        from tui.live.comparison import ComparisonScreen
+        from tui.live.comparison_screen import ComparisonScreen
 
         comparison = self._comparison.in_full()
         if all(row.kind == "this" for row in comparison.rows):
             self.notify(comparison.alone() or "nothing to compare with", severity="warning")
         else:
-            screen = ComparisonScreen(self._comparison.in_full, chosen, self._comparison.refer_to)
+            get_comparison, refer_to = self._comparison.in_full, self._comparison.refer_to
+            screen = ComparisonScreen(get_comparison, self._source.path, chosen, refer_to)
             self.app.push_screen(screen)
 
     def _machine_view(self) -> MachineView:
@@ -624,18 +593,22 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
             self.maximize(self._output, container=False)
 
     def action_close_log(self) -> None:
+        self.end_search()
         self.action_log()
 
+    def action_search(self) -> None:
+        if not self._log_is_open:
+            self.action_log()
+        super().action_search()
+
     def action_scroll_log(self, lines: int) -> None:
-        self._output.scroll_lines(lines)
+        self._scrolled_pane.scroll_lines(lines)
 
     def action_page_log(self, pages: int) -> None:
-        """Scroll the output by whole screens."""
-        output = self._output
-        output.scroll_lines(pages * max(1, output.size.height - 1))
+        """Scroll the output, or the traceback, by whole screens."""
+        self._scrolled_pane.scroll_pages(pages)
 
     def show_entries(self, entries: list[SessionEntry]) -> None:
-        """Compare with earlier sessions."""
         self._comparison.take_entries(entries)
         self.call_after_refresh(self.paint)
 
@@ -644,13 +617,3 @@ class LiveScreen(PanesScreen, SessionControls, ExportControls, EpochZoom):
         if not self._source.running:
             self._leave_or_repeat_if_asked()
         self.call_after_refresh(self.tick)
-
-    @property
-    def _status(self) -> str:
-        return "stopping" if self.is_stopping else self._source.status
-
-
-def _end_text(source: SessionSource) -> str:
-    timing = timing_of(source.snapshot())
-    text = f"{source.session.header.workload} {source.status}"
-    return f"{text}: {units.band(timing)}" if timing is not None else text

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from itertools import takewhile
+from functools import lru_cache
+from itertools import accumulate, takewhile
 
 from rich.cells import chop_cells
 from textual import events
 
 from dlmon.figures.session.output import merge_startup_messages
 from dlmon.records import Alert, Notice, Output
-from tui.widgets.lines import MUTED, PLAIN, STRONG, TextRow, cut_inside, fit
+from tui.widgets.lines import CHOSEN, MUTED, PLAIN, STRONG, TextRow, cut_inside, fit
 from tui.widgets.tables import FollowingLines
 
 _Line = Output | Notice | Alert
+_FOUND = "bold $text-warning underline"
 
 
 class OutputPane(FollowingLines):
@@ -26,6 +29,40 @@ class OutputPane(FollowingLines):
     _folded = True
     _last_shown: tuple[object, ...] = ()
     _rows_of_width: tuple[int, list[TextRow]] = (-1, [])
+    earlier: Sequence[Output] = ()
+    """Lines of the log that are searched too, though the session keeps them no more."""
+    _first_rows: Sequence[int] = ()
+    """The first row of each line."""
+    _searched = ""
+    _matches: Sequence[int] = ()
+    """The lines that contain the text that is searched for, by their index."""
+    _match = 0
+
+    def search(self, text: str) -> None:
+        """Mark the lines that contain a text, and go to the newest; an empty text ends that."""
+        self._searched, self._match = text.lower(), 0
+        self._find_matches()
+        self.go_to_match(-1)
+
+    def search_again(self) -> None:
+        """Search for the same text, because there are other lines."""
+        if self._searched:
+            self.search(self._searched)
+
+    def go_to_match(self, step: int) -> None:
+        """Go to a later match, or with a negative step to an earlier one, in a circle."""
+        if self._matches:
+            self._match = (self._match + step) % len(self._matches)
+            self._all_rows(self.size.width)
+            first_row = self._first_rows[self._matches[self._match]]
+            self._first, self._scrolled = first_row - self.size.height // 2, True
+        self.redraw()
+
+    def _find_matches(self) -> None:
+        text = self._searched
+        lines = enumerate(self._lines if text else ())
+        self._matches = [number for number, line in lines if text in line.text.lower()]
+        self._match = min(self._match, max(0, len(self._matches) - 1))
 
     def show(
         self,
@@ -37,21 +74,20 @@ class OutputPane(FollowingLines):
     ) -> None:
         """Show lines of output with the notices among them.
 
-        Args:
-            output: the lines, oldest first.
-            notices: dlmon's notices and alerts.
-            running: whether more may come.
-            until_ns: the end of the start-up; None before it.
-            folded: fold the output of the start-up into one line, and cut long lines rather than
-                wrap them.
+        If `folded`, the output of the start-up, until `until_ns`, is one line, and long lines are
+        cut rather than wrapped.
         """
         self._empty = "nothing printed yet" if running else "nothing was printed"
+        if self.earlier and output:
+            before_ns = output[0].t
+            output = (*(line for line in self.earlier if line.t < before_ns), *output)
         content = (*output[:1], *output[-1:], len(output), notices, until_ns, folded)
         if content != self._last_shown:
             self._last_shown, self._folded = content, folded
             lines = merge_startup_messages(output, until_ns) if folded else output
             before, self._lines = self._lines, sorted((*lines, *notices), key=lambda line: line.t)
             self._keep_in_view(before)
+            self._find_matches()
         self.redraw()
 
     def _keep_in_view(self, before: Sequence[_Line]) -> None:
@@ -60,13 +96,15 @@ class OutputPane(FollowingLines):
         self._rows_of_width = (-1, [])
         if self._scrolled and before:
             new = takewhile(lambda line: line != before[-1], reversed(self._lines))
-            to_end = len(rows) - self._first + sum(len(self._rows_of(line, width)) for line in new)
+            added = sum(len(_rows_of(line, width, self._folded)) for line in new)
+            to_end = len(rows) - self._first + added
             self._first = len(self._all_rows(width)) - to_end
 
     def _all_rows(self, width: int) -> list[TextRow]:
         if self._rows_of_width[0] != width:
-            rows = [row for line in self._lines for row in self._rows_of(line, width)]
-            self._rows_of_width = width, rows
+            of_lines = [_rows_of(line, width, self._folded) for line in self._lines]
+            self._rows_of_width = width, [row for rows in of_lines for row in rows]
+            self._first_rows = [0, *accumulate(map(len, of_lines))]
         return self._rows_of_width[1]
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -76,33 +114,47 @@ class OutputPane(FollowingLines):
             return [((fit(self._empty, width), MUTED),)]
         rows = self._all_rows(width)
         in_view = self.in_view(len(rows), height)
-        return rows[in_view.start : in_view.stop]
+        if not self._matches:
+            return rows[in_view.start : in_view.stop]
+        line = self._matches[self._match]
+        current = range(self._first_rows[line], self._first_rows[line + 1])
+        return [self._marked(rows[n], CHOSEN if n in current else _FOUND) for n in in_view]
+
+    def _marked(self, row: TextRow, mark: str) -> TextRow:
+        """Mark the text that is searched for in a row."""
+        ((text, style),) = row
+        parts = re.split(f"({re.escape(self._searched)})", text, flags=re.IGNORECASE)
+        return tuple((part, mark if n % 2 else style) for n, part in enumerate(parts) if part)
 
     def redraw(self) -> None:
         """Draw the lines, and write the number of newer ones in the border."""
         super().redraw()
         below = len(self._rows_of_width[1]) - self._in_view.stop if self._scrolled else 0
-        self.set_titles("Output", f"{below} newer below" if below else "")
+        found = f"{self._match + 1} of {len(self._matches)}" if self._matches else "no match"
+        more = f"{below} newer below" if below else ""
+        self.set_titles("Output", more, right=found if self._searched else "")
 
     def on_resize(self, event: events.Resize) -> None:
         self.redraw()
 
-    def _rows_of(self, line: _Line, width: int) -> list[TextRow]:
-        """Return the rows of a line: one if folded, otherwise as many as it takes."""
-        mark, style = "", PLAIN
-        if not isinstance(line, Output):
-            mark, style = "▲ ", STRONG
-        elif line.stream != "stdout":
-            style = MUTED
-        room = max(1, width - len(mark))
-        parts = [cut_inside(line.text, room)] if self._folded else split_line(line.text, room)
-        return [
-            ((f"{' ' * len(mark) if n else mark}{part}", style),) for n, part in enumerate(parts)
-        ]
+
+@lru_cache(maxsize=4096)
+def _rows_of(line: _Line, width: int, folded: bool) -> list[TextRow]:
+    """Return the rows of a line: one if folded, otherwise as many as it takes."""
+    mark, style = "", PLAIN
+    if not isinstance(line, Output):
+        mark, style = "▲ ", STRONG
+    elif line.stream != "stdout":
+        style = MUTED
+    room = max(1, width - len(mark))
+    parts = [cut_inside(line.text, room)] if folded else split_line(line.text, room)
+    return [((f"{' ' * len(mark) if n else mark}{part}", style),) for n, part in enumerate(parts)]
 
 
 def split_line(text: str, width: int) -> list[str]:
     """Return a text in parts of at most `width` cells, split at a blank in a part's second half."""
+    if len(text) <= width and text.isascii():
+        return [text]
     parts = []
     while text:
         part = next(iter(chop_cells(text, width)), text) or text

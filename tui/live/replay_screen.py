@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.references import Reference
-from dlmon.figures.comparison.earlier_runs import epoch_word
+from dlmon.figures.session.epoch_numbers import epoch_word
 from dlmon.figures.session.playback import mark_text
 from dlmon.log.label import Label
 from dlmon.session.replay import SEEKING_S, ReplaySource
@@ -27,26 +27,23 @@ from tui.screens.playback import (
 _RUN_ACTIONS = {"stop", "detach", "again", "stop_and_again"}
 # The playback uses their keys, or binds them to other keys.
 _REPLACED_ACTIONS = {"processes", "go_to_start", "go_to_end"}
+_PLAYBACK_ACTIONS = {binding.action.partition("(")[0] for binding in PLAYBACK_KEYS}
 _LIVE_KEYS = [
     binding
     for binding in Binding.make_bindings(LiveScreen.BINDINGS)
-    if binding.action not in _RUN_ACTIONS | _REPLACED_ACTIONS
+    if binding.action not in _REPLACED_ACTIONS
 ]
 
 
 class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
     """A replay of a session.
 
-    Args:
-        source: the recorded session.
-        read_label: returns the present name and note of the session.
-        closes: close the log when the screen is left.
-        references: the chosen references of workloads.
+    Only if it `closes`, it closes the log when it is left.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *PLAYBACK_KEYS,
-        Binding("f5", "processes", "Processes", tooltip="Show what ran on the machine"),
+        Binding("p,f5", "processes", "Processes", tooltip="Show what ran on the machine"),
         *_LIVE_KEYS,
     ]
 
@@ -74,11 +71,6 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
         return super().tooltip_of_action(action)
 
     @property
-    def source(self) -> ReplaySource:
-        """The recorded session."""
-        return self._source
-
-    @property
     def _is_over(self) -> bool:
         return True
 
@@ -91,7 +83,9 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
         yield PlaybackLine()
 
     def on_mount(self) -> None:
-        """Read the log ahead, and paint often enough for a fast replay."""
+        """Show the end, read the log for its marks, and paint often enough for a fast replay."""
+        if self._closes:
+            self._source.seek(self._source.end_ns, SEEKING_S)
         self.set_interval(FAST_REFRESH_S, self._on_timer)
         self.run_worker(self._read_ahead)
 
@@ -100,7 +94,6 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
             self._source.close()
 
     async def _read_ahead(self) -> None:
-        """Read the log to its end, to find its marks."""
         while not self._has_left:
             self._source.read_ahead(SLICE_S)
             if self._source.ahead_share is None:
@@ -126,7 +119,12 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
             self.paint_playback()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Home and End to the log while it is maximized."""
+        """Leave Home and End to the log while it is maximized, and stop or leave no run."""
+        if action in _RUN_ACTIONS or (action in _PLAYBACK_ACTIONS and self.filter_field.has_focus):
+            return False
+        if action == "seek_mark" and self.filter_field.display:
+            # n and N go from match to match.
+            return False
         if action in ("seek_start", "seek_end"):
             return not self._log_is_open
         return super().check_action(action, parameters)

@@ -6,20 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import share_text
 from dlmon.figures.report.curves import curve_of, metric_in_words
-from dlmon.figures.session import tokens
 from dlmon.figures.session.framework_memory import memory_text
 from dlmon.figures.session.phases import doing_text
+from dlmon.figures.session.progress import throughput_texts
 from dlmon.figures.session.tables import newest_text, value_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
-from dlmon.quantities import rate_unit, throughputs_of
 from dlmon.records import Alert
 from dlmon.session.gaps import GapKind
 from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric
 from dlmon.session.session import Session
 from dlmon.session.snapshot import PhaseSpan, Snapshot
 from dlmon.session.source import SessionSource
+from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.drawing.time_axis import (
     BETWEEN_STEPS,
@@ -36,15 +35,13 @@ from tui.screens.chart_screen import ChartsScreen
 from tui.widgets.chart import Chart, ChartPicture
 
 _BUCKET_NS = 1_000_000_000
+_THROUGHPUT = "Throughput"
 
 
 class TimeChartsScreen(ChartsScreen):
     """A screen with the throughput above the machine, with one time window and one cursor.
 
     A subclass lays out `_throughput` and `_machine`.
-
-    Args:
-        source: the session.
     """
 
     def __init__(self, source: SessionSource) -> None:
@@ -54,30 +51,34 @@ class TimeChartsScreen(ChartsScreen):
             tall_shades=True, hue="$chart-throughput", id="throughput", classes="panel"
         )
         self._throughput.more_goes_below = True
-        self._machine = MachineCharts(beside=True)
+        self._machine = MachineCharts(below=True, id="machine")
         self._top, self._bottom = 0.0, 0.0
         self._fits_axis = False
 
     def paint_charts(self, snapshot: Snapshot) -> None:
-        run, count = self.run, self.plot_columns
-        axis = self.window.axis(run, count)
+        axis = self.window.axis(self.run, self.plot_columns)
         cursor = self.window.cursor_column(axis)
-        session = self._source.session
-        view = replace(
-            machine_view(self._source, snapshot),
-            epoch_starts=_epoch_starts(session),
-            phase_spans=_shaded_spans(session, snapshot),
-            cursor_ns=self.window.read_ns(axis),
-            cursor_label=self._cursor_label(axis),
-        )
+        view = self.charted_view(snapshot)
         self._throughput.show(self._throughput_picture(snapshot, axis))
         self._machine.show(view, axis, self._times)
         # Last, because it names the bottom of the axis, which the picture sets.
         self._title_throughput(snapshot, axis, cursor)
 
+    def charted_view(self, snapshot: Snapshot) -> MachineView:
+        """Return the readings of the machine along the axis of the charts, or at its cursor."""
+        session, axis = self._source.session, self.window.axis(self.run, self.plot_columns)
+        return replace(
+            machine_view(self._source, snapshot),
+            epoch_starts=_epoch_starts(session),
+            phase_spans=_shaded_spans(session, snapshot),
+            cursor_ns=self.window.read_ns(axis),
+            cursor_label=self._cursor_label(axis),
+            axis=lambda count: self.window.axis(self.run, count),
+            times=self._times,
+        )
+
     @property
     def run(self) -> RunSpan:
-        """The time of the run until now."""
         session = self._source.session
         interval_ns = int(session.machine.interval_s * 1e9)
         return RunSpan(session.header.t, self._source.now(), self._source.running, interval_ns)
@@ -173,35 +174,21 @@ class TimeChartsScreen(ChartsScreen):
         if self._fits_axis and self._top > 0:
             why = ", not 0" if self._bottom else ": not all in the upper half"
             below = f"{below}, y from {short_number(self._bottom)}{why}"
-        self._throughput.set_titles("Throughput", below, figure, tuple(more))
+        self._throughput.set_titles(_THROUGHPUT, below, figure, tuple(more))
 
     def _throughput_now(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Write the throughput in samples and tokens, the share of the peak, and the stalls."""
-        steady, now = throughputs_of(snapshot), snapshot.samples_per_second_now
-        figure = f"{units.rate(now)} {rate_unit(snapshot)}" if now is not None else ""
-        if steady:
-            figure = units.throughput(steady[0])
-        stalls = units.stalls(snapshot.stalls) if snapshot.stalls else ""
-        in_tokens = tokens.rate_text(snapshot)
-        if snapshot.overdue_s is not None:
-            figure, in_tokens = (f"was {text}" if text else "" for text in (figure, in_tokens))
-        share = share_text(snapshot.result or snapshot.effective)
-        return (figure, *filter(None, (in_tokens, share, stalls)))
+        return throughput_texts(snapshot, self._throughput.room_beside(_THROUGHPUT))
 
     def _throughput_at(self, axis: TimeAxis, column: int) -> tuple[str, ...]:
         """Write the throughput of a column, and its extremes if they differ."""
-        series = self._source.session.throughput
-        value = axis.columns(series)[column]
-        if value is None:
+        values = _values_in(self._source.session.throughput, axis, column)
+        if values is None:
             return ("no batch",)
-        start_ns = axis.start_ns + column * axis.column_ns
-        extremes = series.extremes(start_ns, start_ns + axis.column_ns)
-        low, high = map(units.rate, extremes or (value, value))
-        text = f"{units.rate(value)} {rate_unit(self._source.session)}"
+        value, (low, high) = values[0], map(units.rate, values[1:])
+        text = f"{units.rate(value)} {self._source.session.throughput_unit}"
         return (text, f"({low} to {high})") if low != high else (text,)
 
     def _shown_part_text(self, axis: TimeAxis) -> str:
-        """Name the part of the run that the charts show."""
         run, count = self.run, self.plot_columns
         if self.window.is_paused(run, count):
             start, end = map(self._clock, (axis.start_ns, axis.end_ns))
@@ -253,6 +240,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         host=source.host,
         memory=memory_text(snapshot),
         goes_on=source.running,
+        is_here=source.is_here and source.running,
     )
 
 
@@ -282,15 +270,8 @@ class LossChart(CurveChart):
     ) -> None:
         """Draw a metric.
 
-        Args:
-            learning: the readings of all metrics.
-            chosen: the metric to draw; None for the loss.
-            axis: the time to show, in columns of this chart.
-            below: the marks, shades and cursor of the picture.
-            is_running: whether more values may come.
-            cursor_label: the time of the cursor; empty without one.
-            epoch_noun: the word for an epoch.
-            shared: the axis of all charts.
+        `axis` has the columns of this chart, `shared` those of all charts. The marks, shades and
+        cursor come from the picture `below`.
         """
         self.axes = shared, axis
         name = shown_metric(learning, chosen)
@@ -314,11 +295,11 @@ class LossChart(CurveChart):
         self.show(picture_of(curves, axis, below, reason))
 
 
-def newest_metric_text(learning: Learning, chosen: str | None, epoch_noun: str) -> str:
-    """Return a metric, a small curve of the whole run and the newest value: loss ⠉⠒⠤⣀ 0.41."""
+def newest_metric(learning: Learning, chosen: str | None, epoch_noun: str) -> tuple[str, ...]:
+    """Return a metric's newest value in words, and a small curve of the whole run: ⠉⠒⠤⣀."""
     name = shown_metric(learning, chosen)
     if name is None:
-        return ""
+        return ()
     metric, curve = learning.metrics[name], ""
     start_ns = metric.series.start_ns
     if metric.readings >= _LEAST_READINGS and start_ns is not None:
@@ -326,8 +307,8 @@ def newest_metric_text(learning: Learning, chosen: str | None, epoch_noun: str) 
         run = RunSpan(start_ns, metric.last_ns - 1, False, 1)
         axis = TimeWindow(ViewLength.WHOLE).axis(run, COLUMNS_PER_CELL * _CURVE_CELLS)
         curve = small_curve(axis.columns(metric.series), _CURVE_CELLS)
-    texts = (metric_in_words(name), curve, *newest_text(metric, epoch_noun))
-    return " ".join(text for text in texts if text)
+    value, trend = newest_text(metric, epoch_noun)
+    return tuple(filter(None, (f"{metric_in_words(name)} {value}", curve, trend)))
 
 
 def small_curve(columns: Sequence[float | None], cells: int) -> str:
@@ -358,10 +339,17 @@ def next_metric(learning: Learning, chosen: str | None) -> str | None:
 
 def _text_at(metric: Metric, axis: TimeAxis, column: int) -> str:
     """Write a metric's mean in a column, and its extremes if they differ."""
-    value = axis.columns(metric.series)[column]
-    if value is None:
+    values = _values_in(metric.series, axis, column)
+    if values is None:
         return "not read"
-    start_ns = axis.start_ns + column * axis.column_ns
-    low, high = metric.series.extremes(start_ns, start_ns + axis.column_ns) or (value, value)
-    ends = value_text(low, ""), value_text(high, "")
-    return value_text(value, "") + (f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else "")
+    value, low, high = (value_text(value, "") for value in values)
+    return f"{value} ({low} to {high})" if low != high else value
+
+
+def _values_in(series: Series, axis: TimeAxis, column: int) -> tuple[float, float, float] | None:
+    """Return the mean, the least and the greatest value in a column; None if it has none."""
+    value, start_ns = axis.columns(series)[column], axis.start_ns + column * axis.column_ns
+    if value is None:
+        return None
+    low, high = series.extremes(start_ns, start_ns + axis.column_ns) or (value, value)
+    return value, low, high

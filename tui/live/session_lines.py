@@ -3,63 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import cycle
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.geometry import Size
 
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import (
-    device_text,
-    epoch_text,
-    epoch_word,
-    last_epoch,
-)
-from dlmon.figures.session.framework_memory import explain_out_of_memory
+from dlmon.figures.lists.session_list import ended_text
+from dlmon.figures.session.epoch_numbers import epoch_text, epoch_word, last_epoch
+from dlmon.figures.session.headline import Headline
 from dlmon.figures.session.phases import doing_text
 from dlmon.figures.session.progress import (
-    failure_text,
-    is_script_without_training,
     pause_text,
     recent_notice,
     settings_of,
     step_of,
     step_text,
     times_left,
-    try_or_output,
-    waiting_texts,
-    why_nothing_trained,
 )
-from dlmon.figures.session.session_list import ended_text, stop_delay_text
+from dlmon.figures.session.ranks import PART_TITLES, step_split
+from dlmon.figures.session.run_facts import device_text
 from dlmon.figures.session.time_breakdown import (
-    PartRow,
     breakdown_rows,
     gap_of_session,
     in_short,
     longest_gaps,
     names_of,
-    step_parts_text,
 )
+from dlmon.figures.value_axis import stacked_bar
 from dlmon.log.label import Label
 from dlmon.records import Status, TimePart
 from dlmon.session.gaps import Gap
-from dlmon.session.limits.evidence import LimitKind
+from dlmon.session.limits.evidence import STANDS, Tone
 from dlmon.session.snapshot import Snapshot
+from tui.drawing.step_parts import PART_STYLES, TIME_STYLES
 from tui.widgets.lines import (
     ACCENT,
     APART,
     BAD,
-    BAR,
-    BRIGHT,
     GOOD,
     MUTED,
     PLAIN,
     STRONG,
-    TRACK,
     GrowingLines,
     Lines,
     TextRow,
-    TextRun,
     bar_on_track,
     beside,
     cut,
@@ -67,6 +56,7 @@ from tui.widgets.lines import (
     joined,
     row_width,
     shows,
+    without_detail,
     wrapped,
 )
 
@@ -88,27 +78,15 @@ class TopLine(Lines):
         reading: str = "",
         label: Label = _UNNAMED,
         host: str | None = None,
-        turn: str = "",
+        headline: Headline | None = None,
     ) -> list[TextRow]:
-        """Return a session in a row.
-
-        Args:
-            width: of the row.
-            height: one.
-            snapshot: the session's figures.
-            status: of the session.
-            reading: replaces the state while the log is still being read.
-            label: a person's name for the session, and a note.
-            host: the host of the session, if that is another one.
-            turn: the session's number, if it is one of several runs.
-        """
-        right = ((reading, STRONG),) if reading else _state(snapshot, status)
+        """Return a session in a row; `reading` replaces the state while the log is being read."""
+        right = ((reading, STRONG),) if reading else _state(snapshot, status, headline)
         name = f'"{label.name}"' if label.name is not None else ""
         (name_run,) = cut(((name, PLAIN),), _LONGEST_NAME) or (("", PLAIN),)
         runs: TextRow = (
             (snapshot.header.workload or "machine", ACCENT),
             name_run,
-            (turn, PLAIN),
             (host or "", STRONG),
             (units.device(device_text(snapshot)), MUTED),
             *((setting, MUTED) for setting in settings_of(snapshot)),
@@ -121,11 +99,13 @@ class TopLine(Lines):
     show = shows(rows)
 
 
-def _state(snapshot: Snapshot, status: str) -> TextRow:
+def _state(snapshot: Snapshot, status: str, headline: Headline | None) -> TextRow:
     """Return the status or the phase of a session, its epoch and its time."""
     is_running = status == Status.RUNNING
     style = STRONG if is_running else GOOD if status == Status.COMPLETED else BAD
     parts = [(doing_text(snapshot) if is_running else status, style)]
+    if headline is not None and headline.rule in STANDS:
+        parts = [(headline.name, BAD)]
     epoch = epoch_text(snapshot)
     if epoch:
         before = "  "
@@ -139,85 +119,98 @@ def _state(snapshot: Snapshot, status: str) -> TextRow:
     return (*parts, (f"  {units.clock(snapshot.elapsed_s)}", PLAIN))
 
 
-# The figures beside the headline; further ones are in the second row.
-_FIRST_FIGURES = 2
-_MARK_CELLS = 2
+_MARK, _ADVICE = "▌ ", "→ "
 _MOST_ROWS = 4
-
-_UNCLEAR = "bold $text-muted 60%"
+# In a single row, advice is cut to the room that is left, or left out below this width.
+_LEAST_ADVICE = 20
+_DONE = f"bold {GOOD}"
 _STYLES = {
-    LimitKind.LOSS: BAD,
-    LimitKind.DATA: ACCENT,
-    LimitKind.DISK: ACCENT,
-    LimitKind.GPU: "bold $text-success",
-    LimitKind.CPU: "bold $text-primary",
-    LimitKind.MEMORY: "bold $text-secondary",
-    LimitKind.OTHERS: "bold $text-warning",
-    LimitKind.STEP: "bold $text-primary",
-    LimitKind.WAITING: "bold $text-warning",
-    LimitKind.UNCLEAR: _UNCLEAR,
+    Tone.BAD: BAD,
+    Tone.LIMIT: "bold $text-warning",
+    Tone.GOOD: "bold $text-success",
+    Tone.UNCLEAR: "bold $text-muted 60%",
 }
 
 
 class LimitLine(Lines):
-    """The limit of the run and an advice, in two rows, or in one if the style sheet has only one.
+    """The headline of a session and the advice, in two rows, or in one if the style sheet says so.
 
-    The height is fixed, so that nothing below moves. Only the reason why a run failed, or trained
-    nothing, makes it grow.
+    The height is fixed, so that nothing below moves. Only the reason of a state that stops a run
+    makes it grow, and the verdict of a run that is over.
     """
 
-    DEFAULT_CSS = "LimitLine { height: 2; padding: 0 1; &.-whole { height: auto; } }"
+    DEFAULT_CSS = """
+    LimitLine { height: 2; padding: 0 1; &.-verdict { height: 3; } &.-whole { height: auto; } }
+    """
 
     def rows(
-        self, width: int, height: int, snapshot: Snapshot, running: bool = True
+        self, width: int, height: int, headline: Headline | None, verdict: tuple[str, ...] = ()
     ) -> list[TextRow]:
-        """Return the limit, the failure, or what the finding of the limit waits for."""
-        limit, room = snapshot.limit, width - _MARK_CELLS
-        over = not running or snapshot.result is not None
-        heading = "What limited it  " if over else "What limits it  "
-        style = _STYLES[LimitKind.UNCLEAR if limit is None else limit.kind]
-        failure, untrained = failure_text(snapshot), why_nothing_trained(snapshot)
-        if failure is not None:
-            style, heading, (name, more) = BAD, "Failed  ", try_or_output(snapshot)
-            explanation = explain_out_of_memory(snapshot)
-            failure = f"GPU memory ran out: {explanation}" if explanation else failure
-            texts = wrapped(failure, room - len(heading), max(1, height - bool(more)))
-            rows = beside(heading, texts, PLAIN, BAD)
-            rows += [((name.ljust(len(heading)), MUTED), (more, PLAIN))] if more else []
-        elif untrained is not None:
-            rows = beside(heading, wrapped(untrained, room - len(heading), height), MUTED)
-        elif limit is None or (is_script_without_training(snapshot) and over):
-            rows = beside(heading, waiting_texts(snapshot, over), MUTED)
+        """Return the name with its figure and the reasons, then the advice or other findings.
+
+        The `verdict` comes first if there is room: the status of a run that is over, its figure,
+        and how it compares.
+        """
+        if headline is None:
+            return []
+        if verdict and height > 2:
+            status, figure, *compared = verdict
+            runs = ((status, _DONE), (figure, STRONG), *((text, PLAIN) for text in compared))
+            row = ((_MARK, _DONE), *fitting(runs, width - cell_len(_MARK)))
+            return [row, *self.rows(width, height - 1, headline)]
+        style, room = _STYLES[headline.tone], width - cell_len(_MARK)
+        title, advice = f"{headline.title}{' ' * APART}", headline.advice
+        if _is_whole(headline):
+            most = max(1, height - bool(advice))
+            texts = wrapped(headline.reason, room - cell_len(title), most)
+            rows = beside(title, texts, PLAIN, style)
+            rows += [_advice_row(advice, "", room)] if advice else []
+        elif height < 2:
+            runs = ((headline.title, style), *((text, PLAIN) for text in headline.reasons[:1]))
+            left = room - sum(cell_len(text) + APART for text, _ in runs)
+            brief = f"{_ADVICE}{advice.partition(': ')[0]}" if advice else ""
+            texts = wrapped(brief, left, 1) if left >= _LEAST_ADVICE else []
+            rows = [fitting((*runs, *((text, PLAIN) for text in texts)), room)]
         else:
-            headline = limit.headline or (limit.text, "Not clear")[style == _UNCLEAR]
-            figures, more = (
-                ", ".join(limit.figures[:_FIRST_FIGURES]),
-                ", ".join(limit.figures[_FIRST_FIGURES:]),
-            )
-            advice = limit.advice or ("" if more or style == _UNCLEAR else "no suggestion")
-            if height < 2:
-                brief = f"Try: {limit.advice.partition(': ')[0]}" if limit.advice else ""
-                first = limit.figures[0] if limit.figures and brief else figures
-                runs = ((headline, style), (first, PLAIN), (brief, PLAIN))
-                rows = [fitting(tuple(run for run in runs if run[0]), room)]
-            else:
-                name = "Try" if advice else ""
-                rows = [
-                    ((heading, MUTED), (headline, style), (f"  {figures}", PLAIN)),
-                    ((name.ljust(len(heading)), MUTED), (advice or more, PLAIN)),
-                ]
-        return [(("┃ ", style), *row) for row in rows[:height]]
+            reasons, more = _that_fit(headline.reasons, room - cell_len(title))
+            rows = [((title, style), (reasons, PLAIN))]
+            indent = " " * cell_len(title)
+            if advice:
+                rows.append(_advice_row(advice, indent, room))
+            elif more := (*more, *headline.also):
+                rows.append(((indent, PLAIN), (_that_fit(more, room - len(indent))[0], MUTED)))
+        return [((_MARK, style), *row) for row in rows[:height]]
 
     _show = shows(rows)
 
-    def show(self, snapshot: Snapshot, running: bool = True) -> None:
-        """Show the limit of a session, or its failure."""
-        is_whole = failure_text(snapshot) is not None or bool(why_nothing_trained(snapshot))
-        self.set_class(is_whole, "-whole")
-        self._show(snapshot, running)
+    def show(self, headline: Headline | None, verdict: tuple[str, ...] = ()) -> None:
+        self.set_class(headline is not None and _is_whole(headline), "-whole")
+        self.set_class(bool(verdict), "-verdict")
+        self._show(headline, verdict)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self.draw(width, _MOST_ROWS))
+
+
+def _is_whole(headline: Headline) -> bool:
+    """Return whether a headline is shown in full: a state that stops the run, or no training."""
+    return headline.tone is Tone.BAD or headline.rule == "no-training"
+
+
+def _that_fit(texts: Sequence[str], width: int) -> tuple[str, Sequence[str]]:
+    """Return the first texts that fit side by side, and the others; the first one is wrapped."""
+    count = len(texts)
+    while count > 1 and cell_len(", ".join(texts[:count])) > width:
+        count -= 1
+    return next(iter(wrapped(", ".join(texts[:count]), width, 1)), ""), texts[count:]
+
+
+def _advice_row(advice: str, indent: str, width: int) -> TextRow:
+    """Return the advice below the reasons; further left, and without details, if it is long."""
+    indent = indent if cell_len(indent + _ADVICE + advice) <= width else ""
+    text = without_detail(advice, width - cell_len(_ADVICE))
+    (text, *_) = wrapped(text, width - cell_len(indent + _ADVICE), 1) or ("",)
+    return ((indent + _ADVICE, MUTED), (text, PLAIN))
 
 
 _LONGEST_BAR, _SHORTEST_BAR = 24, 8
@@ -242,27 +235,29 @@ class ProgressLine(GrowingLines):
         height: int,
         snapshot: Snapshot,
         problem: str | None,
-        stopping: bool = False,
         reading: str = "",
+        headline: Headline | None = None,
     ) -> list[TextRow]:
         """Return a problem, the result, or the progress with a notice.
 
-        `reading` replaces all of that while the log is still being read.
+        `reading` replaces all of that while the log is still being read. What the headline says
+        isn't said again.
         """
         if reading:
             text = f"{reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
             return [((text, STRONG),)]
-        if problem:
+        said = "" if headline is None else headline.reason
+        if problem and not (said and problem.endswith(said)):
             return [((line, BAD),) for line in wrapped(problem, width, height)]
         result = snapshot.result
         if result is not None:
             style = BAD if result.status == Status.FAILED else PLAIN
             return [((ended_text(result), style),)]
-        if stopping:
-            return [((f"stopping{stop_delay_text(snapshot.header)} …", STRONG),)]
         times = times_left(snapshot, width >= _WIDE)
         row = _progress_row(snapshot, times, width)
-        notice = wrapped(pause_text(snapshot) or recent_notice(snapshot), width, max(1, height - 1))
+        is_stalled = headline is not None and headline.rule in STANDS
+        text = "" if is_stalled else pause_text(snapshot)
+        notice = wrapped(text or recent_notice(snapshot), width, max(1, height - 1))
         if not notice:
             return [row]
         if height < 2 or (len(notice) == 1 and len(notice[0]) + APART + len(times) <= width):
@@ -292,11 +287,14 @@ def _progress_row(snapshot: Snapshot, times: str, width: int) -> TextRow:
 
 _TIME, _STEP, _LONGEST, _HERE = "Time  ", "Step  ", "Longest pause  ", "Pause here  "
 # The number of parts that are named besides the steps.
-_LARGEST = 2
+_LARGEST = 3
 _LONGEST_BREAKDOWN, _SHORTEST_BREAKDOWN = 40, 10
-_GLYPHS = {TimePart.TRAINING: ("█", BAR), TimePart.UNKNOWN: ("░", TRACK)}
-# The glyphs of the two largest other parts.
-_OTHER_GLYPHS = (("▓", BRIGHT), ("▒", PLAIN))
+# From the largest part to the smallest, for terminals without colours.
+_GLYPHS = "█▓▒░·"
+
+_LEGEND_GAP = 4
+_Part = tuple[str, float, str]
+"""The name with its figures, the share of 0 to 1, and the style of a part."""
 
 
 class BreakdownLine(GrowingLines):
@@ -308,7 +306,7 @@ class BreakdownLine(GrowingLines):
     DEFAULT_CSS = "BreakdownLine { height: auto; padding: 0 2; }"
     MOST_ROWS: ClassVar[int] = 3
 
-    _most_rows = 1
+    _most_rows = 0
 
     def rows_needed(self, width: int) -> int:
         """Return the most rows needed so far, so that the line doesn't shrink again."""
@@ -321,46 +319,75 @@ class BreakdownLine(GrowingLines):
         height: int,
         snapshot: Snapshot,
         read_ns: tuple[int, int] | None = None,
+        with_step: bool = True,
     ) -> list[TextRow]:
-        """Return a session's time breakdown; `read_ns` is the time of the cursor's column."""
-        if not snapshot.time_breakdown:
+        """Return a session's time breakdown, and that of a step unless a panel has it.
+
+        `read_ns` is the time of the cursor's column.
+        """
+        if not snapshot.time_breakdown or (not snapshot.batches and snapshot.result is None):
+            # The start of a run has a panel.
             return []
         start, end = read_ns or (0, 0)
         gaps_here = [gap for gap in snapshot.gaps if gap.start < end and gap.end > start]
         step: list[TextRow] = []
-        if snapshot.step_parts is not None:
-            step = [((_STEP, MUTED), (step_parts_text(snapshot.step_parts), PLAIN))]
+        if with_step and (split := step_split(snapshot, snapshot.judged_parts)) is not None:
+            parts = [
+                (f"{PART_TITLES[name]} {units.share(share)}", share, PART_STYLES[name])
+                for name, _, share in split.rows
+            ]
+            step = [_stacked(_STEP, parts, width)]
         pauses = _gap_rows(snapshot, gaps_here, width, max(1, height - 1 - len(step)))
         if height == 1 and gaps_here:
             return pauses
-        return [self._bar_row(snapshot, width), *step, *pauses][:height]
+        return [self._time_row(snapshot, width), *step, *pauses][:height]
 
     show = shows(rows)
 
-    def _bar_row(self, snapshot: Snapshot, width: int) -> TextRow:
-        """Return the bar and its legend, which has seconds if the run is over and they fit."""
-        parts = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), _LARGEST)
-        other_glyphs = iter(_OTHER_GLYPHS)
-        glyphs = [_GLYPHS.get(part.part) or next(other_glyphs) for part in parts]
-        legend: TextRow = ()
+    def _time_row(self, snapshot: Snapshot, width: int) -> TextRow:
+        """Return the parts of the time, with seconds if the run is over and they fit.
+
+        The wait for data has one figure on the screen: as a part of a step, if the parts are known.
+        """
+        spent_s = dict(snapshot.time_breakdown)
+        if snapshot.judged_parts is not None:
+            in_steps_s = spent_s.get(TimePart.TRAINING, 0.0) + spent_s.pop(TimePart.DATA_WAIT, 0.0)
+            spent_s[TimePart.TRAINING] = in_steps_s
+        rows = in_short(breakdown_rows(spent_s, names_of(snapshot)), _LARGEST)
+        parts: Sequence[_Part] = ()
         for with_seconds in (snapshot.result is not None, False):
-            legend = _legend(parts, glyphs, with_seconds)
-            room = width - len(_TIME) - row_width(legend)
-            if room >= _SHORTEST_BREAKDOWN:
+            parts = [
+                (
+                    f"{row.name} {f'{units.seconds(row.seconds)}, ' * with_seconds}{row.percent} %",
+                    row.share,
+                    TIME_STYLES[row.part],
+                )
+                for row in rows
+            ]
+            if _legend_width(parts) + len(_TIME) + _SHORTEST_BREAKDOWN <= width:
                 break
-        cells = max(_SHORTEST_BREAKDOWN, min(_LONGEST_BREAKDOWN, room))
-        ends = [round(end * cells) for end in accumulate(part.share for part in parts)]
-        lengths = [end - start for start, end in pairwise((0, *ends[:-1], cells))]
-        bar = [(glyph * n, style) for n, (glyph, style) in zip(lengths, glyphs, strict=False)]
-        return ((_TIME, MUTED), *(run for run in bar if run[0]), *legend)
+        return _stacked(_TIME, parts, width)
 
 
-def _legend(parts: Sequence[PartRow], glyphs: Sequence[TextRun], with_seconds: bool) -> TextRow:
-    row: TextRow = ()
-    for part, glyph in zip(parts, glyphs, strict=True):
-        seconds = f" {units.seconds(part.seconds)}," if with_seconds else ""
-        row = (*row, ("  ", PLAIN), glyph, (f" {part.name}{seconds} {part.percent} %", PLAIN))
-    return row
+def _legend_width(parts: Sequence[_Part]) -> int:
+    return sum(_LEGEND_GAP + cell_len(name) for name, _, _ in parts)
+
+
+def _stacked(heading: str, parts: Sequence[_Part], width: int) -> TextRow:
+    """Return parts as a bar with a legend that leaves out the smallest without room."""
+    named = sorted(range(len(parts)), key=lambda n: -parts[n][1])
+    glyphs = dict(zip(named, cycle(_GLYPHS), strict=False))
+    marks = [(glyphs[n], style) for n, (_, _, style) in enumerate(parts)]
+    room = width - len(heading)
+    while named and _legend_width([parts[n] for n in named]) > room - _SHORTEST_BREAKDOWN:
+        named.pop()
+    cells = room - _legend_width([parts[n] for n in named])
+    cells = max(_SHORTEST_BREAKDOWN, min(_LONGEST_BREAKDOWN, cells))
+    bar = stacked_bar([share for _, share, _ in parts], marks, cells)
+    legend = (
+        run for n in sorted(named) for run in (("  ", PLAIN), marks[n], (f" {parts[n][0]}", PLAIN))
+    )
+    return ((heading, MUTED), *bar, *legend)
 
 
 def _gap_rows(

@@ -17,10 +17,10 @@ from dlmon.figures.machine.readings import (
 )
 from dlmon.records import Gpu
 from dlmon.statistics.series import Series
-from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
+from tui.drawing.plot import COLUMNS_PER_CELL, LEVELS, bar, braille_rows
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.meters import LEVEL_STYLES
-from tui.machine.tile import coarser
+from tui.machine.tile import coarser, without_last_words
 from tui.machine.view import MachineView
 from tui.widgets.lines import (
     BAD,
@@ -38,13 +38,17 @@ from tui.widgets.lines import (
 )
 
 GAP = 2
+# The topmost dots stay free, so that histories at their limit don't touch.
+_TOP = LEVELS / (LEVELS - 1)
 _PERCENT, _MEMORY = 6, 8
 # With less room than this for a history, a bar shows the latest reading.
 _LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 2
 # The narrowest GPU is "63 ━━ 100 %".
 _SHORT, _ROOM_FOR_WORD = 11, 16
 # The figures after the memory, the most important first, and the cells of each with its gap.
-_COLUMNS = (("temp", 9), ("power", 14), ("clock", 10), (THROTTLED, 24))
+_USERS, _COLUMNS = 30, (("temp", 9), ("power", 14), ("clock", 10), (THROTTLED, 24))
+# From this room on, the memory has a history too.
+_ROOM_FOR_MEMORY, _MEMORY_HISTORY = 80, 16
 
 
 class GpuRows(Lines):
@@ -54,7 +58,6 @@ class GpuRows(Lines):
     _axis = TimeAxis(0, 1, 0, 0)
 
     def show(self, view: MachineView, axis: TimeAxis) -> None:
-        """Show the GPUs of `view`, with their histories along `axis`."""
         self._view, self._axis = view, axis
         training = next((gpu for gpu in view.gpus if gpu.index in view.training), None)
         figures: list[Figure] = []
@@ -117,16 +120,25 @@ def gpu_row(
     if has_no_readings(reading):
         return (label, (fit(no_utilization(reading, view.no_reading), room), BAD))
     columns = [(figure_column(figures.get(name), cells), cells) for name, cells in _COLUMNS]
+    if last is None and view.history.latest is not None and view.history.latest.processes:
+        users = without_last_words("  ".join(view.users_of(gpu)), _USERS - GAP)
+        columns.insert(-1, ((f"{users:<{_USERS - GAP}}", MUTED), _USERS))
     if last is not None:
         power = "" if reading.power_w is None else f"{reading.power_w:.0f} W"
         columns[1:] = [((power, PLAIN), 8), last]
     if reading.utilization_pct is None:
         parts = (no_utilization(reading, view.no_reading), *(text for (text, _), _ in columns))
         return (label, (fit("  ".join(filter(None, parts)), room), MUTED))
-    facts = view.facts_of(gpu)
-    total_mib = facts.memory_mib if facts is not None else None
+    total_mib = view.facts_of(gpu).memory_mib
     columns.insert(0, memory_column(figures.get("memory"), reading.memory_used_mib, total_mib))
-    series = view.history.gpu_utilization_pct.get(gpu.index, Series())
+    if last is None and room >= _ROOM_FOR_MEMORY:
+        cells = _MEMORY_HISTORY - GAP
+        used = coarser(axis, COLUMNS_PER_CELL * cells).columns(
+            view.history.gpu_series("memory_used_mib", gpu.index)
+        )
+        (drawn,) = braille_rows(used, cells, 1, _TOP * (total_mib or 1.0), 0.0, True)
+        columns.insert(0, ((drawn, "$chart-memory"), _MEMORY_HISTORY))
+    series = view.history.gpu_series("utilization_pct", gpu.index)
     return (label, *figure_row(reading.utilization_pct, series, axis, columns, room))
 
 
@@ -136,6 +148,7 @@ def figure_row(
     axis: TimeAxis,
     columns: Sequence[tuple[TextRun, int]],
     width: int,
+    hue: str = "$chart-gpu",
 ) -> TextRow:
     """Return a history or a bar, the percentage, and the columns that fit in `width` cells.
 
@@ -154,9 +167,9 @@ def figure_row(
     history = (" " * max(0, cells), BAR)
     if cells >= _LEAST_HISTORY:
         values = coarser(axis, COLUMNS_PER_CELL * cells).columns(series)
-        history = (braille_rows(values, cells, 1, 100.0, 0.0, True)[0], BAR)
+        history = (braille_rows(values, cells, 1, _TOP * 100.0, 0.0, True)[0], hue)
     elif cells >= _LEAST_BAR and pct is not None:
-        history = (bar(pct / 100, cells), BAR)
+        history = (bar(pct / 100, cells), hue)
     is_high = pct is not None and pct >= BUSY_PCT
     percent = (f"{units.percent(pct):>{_PERCENT}}", HIGH if is_high else PLAIN)
     row = (history, percent, *figures)

@@ -43,16 +43,16 @@ from tui.drawing.time_axis import (
 )
 from tui.machine.meters import CoreRows, Meters
 from tui.machine.tile import (
-    CURVES,
     MachineTile,
     TileReader,
     cpu_reading,
+    disk_reading,
     gpu_curve,
     gpu_reading,
     memory_reading,
 )
 from tui.machine.view import NO_PROCESSES_YET, MachineView
-from tui.widgets.lines import BAD, GrowingLines, TextRow, in_rows, shows, without_detail
+from tui.widgets.lines import BAD, GrowingLines, TextRow, in_rows, shows
 
 # Imported after the first paint, which never shows either.
 if TYPE_CHECKING:
@@ -62,20 +62,28 @@ if TYPE_CHECKING:
 PARTS = ("cpu", "cores", "gpus", "processes")
 """The parts that can be hidden in a panel of the machine."""
 MOST_CHARTS = 8
-# With fewer GPUs, charts are stacked if they fit: one cursor line then runs through all of them.
-_GRID_FROM = 4
-_LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT, _GOOD_TILE_HEIGHT = 20, 5, 6
+_LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT, _GOOD_TILE_HEIGHT = 20, 5, 7
 # Width to height in cells. A cell is about twice as tall as wide.
 _TILE_SHAPE = 3.2
 # A panel of at least this size has parts side by side.
-_WIDE, _LEAST_WIDE_HEIGHT = 100, 22
-# From this height on processes are listed below; with several GPUs, from the second one.
-_LEAST_FOR_PROCESSES, _LEAST_BELOW_GPUS = 36, 48
-_TALL = 14
+_WIDE, _LEAST_WIDE_HEIGHT = 76, 20
+# From this height on processes are listed below, in at least this many rows; from the lower one on
+# with at most one GPU.
+_LEAST_FOR_PROCESSES, _LEAST_WITH_FEW_GPUS, _LEAST_PROCESSES = 36, 22, 7
+# The rows of CPU and cores below GPUs.
+_LEAST_TOP, _MOST_TOP = 8, 16
+# From this height on, the cores stand below the CPU's chart.
+_TALL = 16
+_LEAST_CPU_HEIGHT = 4
 # A lower column has one row each for cores and meters; a higher one has more rows for cores.
 _LOW, _HIGH = 12, 28
 _MOST_CORES = {"low": 1, "": 4, "high": 8}
+# The curves of a single GPU below the charts of its run, besides its utilisation.
+_CURVES = ("power", "temp")
 _FRAME = 2
+# From these heights on a machine without a GPU has charts of its disks and of its memory, below
+# other charts.
+_LEAST_WITH_DISK, _LEAST_WITH_MEMORY = 20, 28
 # A narrower chart shows figures in place of the times.
 _LABELLED_FROM = 50
 
@@ -86,23 +94,29 @@ class MachineLayout:
 
     Attributes:
         arrangement: `column`, one part below the other; `wide`, cores beside the CPU and GPUs
-            below; or `beside`, the GPUs beside the CPU.
-        charts: the number of charts besides the CPU's: of GPUs, then of memory.
+            above; or `below`, the GPUs above the CPU, all below other charts.
+        charts: the number of charts besides the CPU's: of GPUs, or without any of disks and memory.
+        has_pairs: whether each GPU has a chart of its memory beside that of its utilisation.
         columns: the columns of the grid of these charts.
         rows: whether the GPUs have a row each instead of charts.
         gpus_height: the height of that grid, or of the rows, as a style sheet has it.
+        top_height: the height of CPU and cores.
+        processes_height: the height of the processes.
         cpu: whether the CPU has a chart.
         side: whether cores and meters are shown.
         processes: whether processes are listed.
-        size: `low` or `high` for such a column, `tight` for rows without room for a frame,
-            otherwise empty.
+        size: `low` or `high` for such a column, `short` for a low row of CPU and cores, `tight`
+            for rows without room for a frame, otherwise empty.
     """
 
     arrangement: str = "column"
     charts: int = 0
     columns: int = 1
     rows: bool = False
+    has_pairs: bool = False
     gpus_height: str = "1fr"
+    top_height: str | None = None
+    processes_height: str = "1fr"
     cpu: bool = True
     side: bool = True
     processes: bool = False
@@ -116,18 +130,9 @@ def panel_layout(
 
     `side_rows` is the height of identity, cores and meters in a narrow panel.
     """
-    least = _LEAST_FOR_PROCESSES if gpus < 2 else _LEAST_BELOW_GPUS
     if width >= _WIDE and height >= _LEAST_WIDE_HEIGHT:
-        below = processes and height >= least
-        room = int((height - 1) * (0.8 if below else 1.0) * 0.55)
-        # Memory fills the last cell of the grid.
-        charts = gpus + (gpus % 2 or gpus == 0)
-        columns = grid_columns(charts, width, room) if gpus <= MOST_CHARTS else 0
-        if not columns:
-            most = str(min(gpus + _FRAME, room))
-            return MachineLayout("wide", rows=True, gpus_height=most, processes=below)
-        share = "1fr" if gpus < 2 else "1.4fr"
-        return MachineLayout("wide", charts, columns, gpus_height=share, processes=below)
+        least = _LEAST_WITH_FEW_GPUS if gpus < 2 else _LEAST_FOR_PROCESSES
+        return _wide_layout(width, height - 1, gpus, processes and height >= least)
     size = "low" if height < _LOW else "high" if height >= _HIGH else ""
     room = height - side_rows
     rows = (gpus if gpus <= 4 else -(-gpus // 2)) + (0 if size == "low" else _FRAME) if gpus else 0
@@ -140,34 +145,69 @@ def panel_layout(
     return MachineLayout("column", max(1, gpus), columns, gpus_height=half, cpu=has_cpu, size=size)
 
 
+def _wide_layout(width: int, height: int, gpus: int, processes: bool) -> MachineLayout:
+    """Return the layout with the GPUs in pairs of charts, or in rows, above CPU and cores."""
+    listed = max(_LEAST_PROCESSES, height // 5) if processes else 0
+    if not gpus:
+        charts_height = str(max(_LEAST_TILE_HEIGHT, height // 5))
+        return MachineLayout("wide", 2, 2, gpus_height=charts_height, processes=processes)
+    top = max(_LEAST_TOP, min(_MOST_TOP, (height - listed) * 3 // 10))
+    pair, room = 2 * _LEAST_TILE_WIDTH, height - listed - top
+    columns = 2 * grid_columns(gpus, width, room, pair) if gpus <= MOST_CHARTS else 0
+    if columns:
+        layout = MachineLayout("wide", 2 * gpus, columns, has_pairs=True, top_height=str(top))
+    else:
+        rows = (gpus if gpus + _FRAME <= room else min(room, -(-gpus // 2))) + _FRAME
+        top = min(_MOST_TOP, height - listed - rows) if processes else height - rows
+        listed = height - rows - top
+        layout = MachineLayout("wide", rows=True, gpus_height=str(rows), top_height=str(top))
+    size = "short" if top < _LOW else ""
+    return replace(layout, size=size, processes_height=str(listed), processes=processes)
+
+
 def layout_below_charts(width: int, height: int, gpus: int) -> MachineLayout:
-    """Return the layout below other charts; `width` and `height` are the room for GPUs."""
-    side = height >= _TALL
+    """Return the layout below other charts with the same axis."""
     if gpus == 0:
-        return MachineLayout("beside", charts=1) if side else MachineLayout("wide")
-    charts, columns = gpus, grid_columns(gpus, width, height) if gpus <= MOST_CHARTS else 0
+        charts = (height >= _LEAST_WITH_DISK) + (height >= _LEAST_WITH_MEMORY)
+        of_others = str(charts * max(_LEAST_TILE_HEIGHT, height // 5)) if charts else "1fr"
+        return MachineLayout("below", charts, gpus_height=of_others, side=height >= _TALL)
+    has_cpu = height >= _LEAST_TILE_HEIGHT + _LEAST_CPU_HEIGHT
+    room = height - max(_LEAST_CPU_HEIGHT, height * 2 // 5) if has_cpu else height
+    charts, columns = gpus, grid_columns(gpus, width, room) if gpus <= MOST_CHARTS else 0
     if gpus == 1:
-        # Its memory has a chart too, and its power and temperature if they fit.
-        good = height >= _GOOD_TILE_HEIGHT + _LEAST_TILE_HEIGHT
-        charts = 4 if height >= 4 * _GOOD_TILE_HEIGHT else 1 + good
-    if gpus < _GRID_FROM and height >= _GOOD_TILE_HEIGHT + _LEAST_TILE_HEIGHT * (gpus - 1):
+        # Its power and temperature have charts too if they fit.
+        charts, columns = max(1, min(3, room // _GOOD_TILE_HEIGHT)), 1
+    elif room >= _LEAST_TILE_HEIGHT * gpus:
+        # One cursor line then runs through all of them.
         columns = 1
-    if not columns:
-        is_tight = gpus > 2 * (height - _FRAME)
-        return MachineLayout("beside", rows=True, side=side, size="tight" if is_tight else "")
-    return MachineLayout("beside", charts, columns, side=side)
+    if columns:
+        return MachineLayout(
+            "below", charts, columns, gpus_height=str(room), cpu=has_cpu, side=False
+        )
+    is_tight = gpus > 2 * (room - _FRAME)
+    beside = -(-gpus // max(1, room - _FRAME))
+    room = room if is_tight else -(-gpus // beside) + _FRAME
+    return MachineLayout(
+        "below",
+        rows=True,
+        gpus_height=str(room),
+        cpu=has_cpu,
+        side=False,
+        size="tight" if is_tight else "",
+    )
 
 
-def grid_columns(tiles: int, width: int, height: int) -> int:
+def grid_columns(tiles: int, width: int, height: int, least_width: int = _LEAST_TILE_WIDTH) -> int:
     """Return the columns of the best grid for a number of charts, or 0 if they don't fit."""
     best_score, best_columns = 0.0, 0
+    shape = _TILE_SHAPE * least_width / _LEAST_TILE_WIDTH
     for columns in range(1, tiles + 1):
         rows = -(-tiles // columns)
         tile_width, tile_height = width // columns, height // rows
-        if tile_width < _LEAST_TILE_WIDTH or tile_height < _LEAST_TILE_HEIGHT:
+        if tile_width < least_width or tile_height < _LEAST_TILE_HEIGHT:
             continue
         # Empty cells of the grid waste room.
-        score = min(tile_width / _TILE_SHAPE, tile_height) * (tiles / (columns * rows)) ** 3
+        score = min(tile_width / shape, tile_height) * (tiles / (columns * rows)) ** 3
         if score > best_score:
             best_score, best_columns = score, columns
     return best_columns
@@ -177,8 +217,8 @@ class MachineCharts(Widget):
     """The machine along a time axis: charts, cores, meters and GPUs.
 
     Args:
-        beside: put the GPUs beside the CPU, for a place below other charts with the same axis;
-            cores and meters are shown only if they fit.
+        below: for a place below other charts with the same axis: the GPUs above the CPU, without
+            meters.
         processes: list processes if they fit.
     """
 
@@ -193,8 +233,6 @@ class MachineCharts(Widget):
         Meters { max-height: 2; }
         GpuRows { padding: 0 1; }
         #side { height: auto; }
-        #processes { height: 20%; }
-
         &.-low CoreRows, &.-low Meters { max-height: 1; }
         &.-high CoreRows { max-height: 8; }
         &.-wide {
@@ -202,26 +240,23 @@ class MachineCharts(Widget):
             #top > * { width: 1fr; height: 100%; }
             CoreRows { height: 1fr; max-height: 100%; }
             Meters { max-height: 8; }
-        }
-        &.-beside {
-            layout: horizontal;
-            & > Container { height: 100%; }
+            &.-short Meters { max-height: 4; }
         }
     }
     """
 
     def __init__(
-        self, *, beside: bool = False, processes: bool = False, id: str | None = None
+        self, *, below: bool = False, processes: bool = False, id: str | None = None
     ) -> None:
         super().__init__(id=id)
-        self._beside, self._lists_processes = beside, processes
+        self._below, self._lists_processes = below, processes
         self.about = AboutLines(id="identity")
-        self._cpu = MachineTile(large=not beside, id="cpu")
+        self._cpu = MachineTile(id="cpu")
         self._cores = CoreRows(id="cores")
         self._meters = Meters(id="meters")
         self._side = Container(self._cores, self._meters, id="side")
         self._top = Container(self._cpu, self._side, id="top")
-        self._tiles = [MachineTile(large=not beside, id="chart-0")]
+        self._tiles = [MachineTile(id=f"chart-{number}") for number in range(2)]
         self._rows: GpuRows | None = None
         self._grid = Container(*self._tiles, id="gpus-grid")
         self._processes: ProcessList | Static = Static(
@@ -232,12 +267,11 @@ class MachineCharts(Widget):
         self.machine_layout = MachineLayout("")
         self._hidden: frozenset[str] = frozenset()
         self._last_show: Callable[[], None] | None = None
-        self.about.display = not beside
+        self.about.display = not below
 
     def compose(self) -> ComposeResult:
         yield self.about
-        yield self._top
-        yield self._grid
+        yield from (self._grid, self._top) if self._below else (self._top, self._grid)
         yield self._processes
 
     async def list_processes(self) -> None:
@@ -301,17 +335,21 @@ class MachineCharts(Widget):
         tiles = self._tiles[: layout.charts]
         lowest = tiles[-((len(tiles) - 1) % layout.columns + 1) :]
         labelled = [tile for tile in lowest if tile.size.width >= _LABELLED_FROM]
+        if self._below and layout.cpu and view.gpus:
+            labelled = []
         if layout.cpu:
-            cpu_labelled = self._beside or not labelled
-            notes = ", ".join(filter(None, ("" if cpu_labelled else time_shown, note)))
-            show(self._cpu, cpu_reading, labelled=cpu_labelled, note=notes)
+            notes = ", ".join(filter(None, (time_shown if labelled else "", note)))
+            has_memory = self._below and memory_reading not in self._readers(view)[: layout.charts]
+            read_cpu = partial(cpu_reading, with_memory=has_memory)
+            show(self._cpu, read_cpu, labelled=not labelled, note=notes)
         if layout.side:
             cpu = latest.cpu if latest is not None else None
             self._cores.show(cpu, stale=stale, without_reason=view.no_reading)
             # The history has no cores: at the cursor too, they are shown as they are now.
             now = " now" if view.cursor_ns is not None else ""
             self._cores.set_titles(f"Cores{' at the end' if view.is_over else now}")
-            self._show_meters(view, axis)
+            if not self._below:
+                self._show_meters(view, axis)
         for tile, reader in zip(tiles, self._readers(view), strict=False):
             show(tile, reader, labelled=tile in labelled)
         if self._rows is not None and layout.rows:
@@ -322,44 +360,42 @@ class MachineCharts(Widget):
     def _show_meters(self, view: MachineView, axis: TimeAxis) -> None:
         machine = view.machine_at(axis)
         meters = memory_figures(machine, view.facts)
-        if self.machine_layout.charts > len(view.gpus):
-            del meters[0]
+        if not self.machine_layout.has_pairs and self.machine_layout.charts > len(view.gpus):
+            charted = ("memory", "disk")[: self.machine_layout.charts - len(view.gpus)]
+            meters = [figure for figure in meters if figure.label not in charted]
         if not self.machine_layout.cpu:
             unknown = Figure("CPU", view.no_sample or view.no_reading, is_known=False)
             figures = cpu_figures(machine, view.facts, in_depth=True)[:2] or [unknown]
             value = "  ".join(figure.value for figure in figures if figure.is_known)
             meters.insert(0, replace(figures[0], label="CPU", value=value or figures[0].value))
-        if self._beside:
-            del meters[1:]
         names = ", ".join(figure.label for figure in meters)
-        note = without_detail(view.no_gpus, self._meters.size.width - 4) if self._beside else ""
-        run_memory = memory_reading(view, axis, axis).words if self._beside else ()
-        self._meters.set_titles(names[:1].upper() + names[1:], note, "".join(run_memory))
+        self._meters.set_titles(names[:1].upper() + names[1:])
         self._meters.show(meters, stale=bool(view.stale))
 
     def _readers(self, view: MachineView) -> list[TileReader]:
-        """Return the readers of the tiles in the grid, in order."""
         main = view.main_gpu
         if main is None:
-            return [memory_reading]
-        if self._beside and len(view.gpus) == 1:
-            curves = [partial(gpu_curve, gpu=main, quantity=name) for name in CURVES]
-            with_memory = self.machine_layout.charts == 1
-            return [partial(gpu_reading, gpu=main, with_memory=with_memory), *curves]
+            return [disk_reading, memory_reading] if self._below else [memory_reading, disk_reading]
+        if self._below and len(view.gpus) == 1:
+            curves = [partial(gpu_curve, gpu=main, label=label) for label in _CURVES]
+            return [partial(gpu_reading, gpu=main), *curves]
         gpus = view.gpus
-        if self._beside:
+        if self._below:
             # Below the charts of a run, the GPUs that train come first.
             gpus = tuple(sorted(gpus, key=lambda gpu: gpu.index not in view.training))
-        return [*(partial(gpu_reading, gpu=gpu) for gpu in gpus), memory_reading]
+        if not self.machine_layout.has_pairs:
+            return [*(partial(gpu_reading, gpu=gpu) for gpu in gpus), memory_reading]
+        readers: list[TileReader] = []
+        for gpu in gpus:
+            memory = partial(gpu_curve, gpu=gpu, label="memory", name=f"GPU {gpu.index}")
+            readers += partial(gpu_reading, gpu=gpu, with_memory=False), memory
+        return readers
 
     def _layout_for(self, view: MachineView) -> MachineLayout:
         """Return the layout that fits; a part without room is left out rather than squeezed."""
         count, size = len(view.gpus), self.size
-        if self._beside:
-            # A style sheet may put the GPUs below the CPU.
-            is_below = self.styles.layout is not None and self.styles.layout.name == "vertical"
-            room = (size.width, size.height // 2) if is_below else (size.width // 2, size.height)
-            return layout_below_charts(*room, count)
+        if self._below:
+            return layout_below_charts(*size, count)
         # Before the first layout, assume the screen but for its last row.
         width, height = size or self.app.size - (0, 1)
         most = _MOST_CORES["low" if height < _LOW else "high" if height >= _HIGH else ""]
@@ -376,7 +412,7 @@ class MachineCharts(Widget):
             return False
         self.machine_layout = layout
         for number in range(len(self._tiles), layout.charts):
-            self._tiles.append(MachineTile(large=not self._beside, id=f"chart-{number}"))
+            self._tiles.append(MachineTile(id=f"chart-{number}"))
             self._grid.mount(self._tiles[-1])
         if layout.rows and self._rows is None:
             from tui.machine.gpu_rows import GpuRows
@@ -386,22 +422,29 @@ class MachineCharts(Widget):
         for number, tile in enumerate(self._tiles):
             tile.display = number < layout.charts
         is_column = layout.arrangement == "column"
+        if self._grid.is_attached:
+            first, second = self._top, self._grid
+            first, second = (second, first) if view.gpus else (first, second)
+            self.move_child(first, before=second)
         cpu, cores, gpus, processes = (part not in self._hidden for part in PARTS)
         self._cpu.display, self._side.display = layout.cpu and cpu, layout.side and cores
         has_top = self._cpu.display or self._side.display
         self._top.display = has_top
-        self._meters.display = layout.arrangement != "beside"
+        self._meters.display = not self._below
         if self._rows is not None:
             self._rows.display = layout.rows
             self._rows.set_class(layout.size not in ("low", "tight"), "panel", update=False)
         self._grid.display = (layout.rows or layout.charts > 0) and gpus
         self._processes.display = layout.processes and processes
-        self._processes.styles.height = None if has_top or self._grid.display else "1fr"
+        self._top.styles.height = layout.top_height if self._grid.display else None
+        shares_room = has_top or self._grid.display
+        self._processes.styles.height = layout.processes_height if shares_room else "1fr"
         self._meters.max_columns = 2 if is_column else 1
+        self._cores.has_histories = layout.arrangement == "wide"
         self._grid.styles.height = layout.gpus_height if has_top else "1fr"
         self._grid.styles.layout = "grid" if layout.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = layout.columns
-        for name in ("column", "wide", "beside", "low", "high"):
+        for name in ("column", "wide", "low", "high", "short"):
             self.set_class(name in (layout.arrangement, layout.size), f"-{name}", update=False)
         for lines in (self._cores, self._meters):
             lines.set_class(not is_column, "panel", update=False)
@@ -435,12 +478,7 @@ _FIRST_SAMPLE_POLL_S = 0.1
 
 
 class MachinePanel(MachineCharts):
-    """The machine now, along an axis that ends now. Sensors run from `start` to `stop`.
-
-    Args:
-        source: the source of the readings.
-        processes: list processes if they fit.
-    """
+    """The machine now, along an axis that ends now. Sensors run from `start` to `stop`."""
 
     @dataclass
     class FactsRead(Message):
@@ -465,7 +503,6 @@ class MachinePanel(MachineCharts):
         yield from super().compose()
 
     def on_mount(self) -> None:
-        """Paint once or twice a second."""
         seconds = min(1.0, max(0.5, self._source.interval_s))
         self._timer = self.set_interval(seconds, self._on_timer, pause=not self._source.is_on)
         self.paint()
@@ -496,16 +533,21 @@ class MachinePanel(MachineCharts):
             self._on_timer()
 
     def stop(self) -> None:
-        """Stop the sensors and the painting."""
         self._source.stop()
         if self._timer is not None:
             self._timer.pause()
 
     def view(self) -> MachineView:
-        """Return the present readings."""
         source = self._source
         return MachineView(
-            source.history, source.facts, source.age_s, source.interval_s, host=source.host
+            source.history,
+            source.facts,
+            source.age_s,
+            source.interval_s,
+            host=source.host,
+            is_here=source.is_here,
+            axis=lambda count: self._window.axis(self._run, count).ending_now,
+            times=lambda axis: axis.time_before_now(is_over=not source.goes_on),
         )
 
     def _on_timer(self) -> None:
@@ -524,22 +566,14 @@ class MachinePanel(MachineCharts):
             self.post_message(self.FactsRead(self._facts))
 
     def paint(self) -> None:
-        """Show the present readings."""
         if not self.is_attached:
             return
         self._poll()
         view = self.view()
         notice = self._source.status if view.age_s is None or view.stale else ""
         self.about.show(self._facts, notice)
-        axis = self._window.axis(self._run, self.plot_columns).ending_now
-        is_over = not self._source.goes_on
-        self.show(
-            view,
-            axis,
-            lambda tile_axis: tile_axis.time_before_now(is_over=is_over),
-            self._window_text,
-            self._zoom_note,
-        )
+        axis = view.axis(self.plot_columns)
+        self.show(view, axis, view.times, self._window_text, self._zoom_note)
 
     def show_again(self) -> None:
         self.paint()
@@ -559,11 +593,6 @@ class MachinePanel(MachineCharts):
     def _forget_zoom_note(self) -> None:
         self._zoom_note = ""
         self.paint()
-
-    @property
-    def time_shown(self) -> str:
-        """The length of time that the charts show, in words."""
-        return ", ".join(filter(None, (self._window_text, self._zoom_note)))
 
     @property
     def _window_text(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
 
@@ -9,7 +10,7 @@ from rich.cells import cell_len
 
 from dlmon.figures.machine.readings import BUSY_PCT, NO_READING_YET, Figure, busy_level
 from dlmon.records import Cpu
-from tui.drawing.plot import bar
+from tui.drawing.plot import COLUMNS_PER_CELL, bar, braille_rows
 from tui.widgets.lines import (
     BAD,
     BAR,
@@ -20,6 +21,7 @@ from tui.widgets.lines import (
     TRACK,
     GrowingLines,
     TextRow,
+    TextRun,
     cut,
     fit,
     shows,
@@ -110,22 +112,37 @@ _MOST_BARS, _LEAST_ENTRY, _ROOM_FOR_WORD = 16, 15, 26
 # Groups of cores make it easy to count to a certain one.
 _GROUP = 8
 _TALLEST_BAND = 4
+_TALLEST_CURVE, _MOST_HISTORY = 8, 400
+# The cells of a core's number and of its value, beside its curve.
+_CURVE_LABELS = 14
 
 
 class CoreRows(GrowingLines):
-    """Every core in even rows; nothing is repainted for less than half a cell of a bar."""
+    """Every core in even rows; nothing is repainted for less than half a cell of a bar.
+
+    With `has_histories`, up to 16 cores have a curve in place of a bar if there is room.
+    """
 
     MOST_ROWS = 8
 
+    has_histories = False
+    _histories: deque[tuple[int, ...]]
+    _newest: Cpu | None = None
     _cores: tuple[int, ...] = ()
     _reason = ""
     _without_reason = NO_READING_YET
     _stale = False
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._histories = deque(maxlen=_MOST_HISTORY)
+
     def show(self, cpu: Cpu | None, *, stale: bool, without_reason: str = NO_READING_YET) -> None:
-        """Show the cores, muted if stale, or the reason why they are unknown."""
         self._stale = stale
         self._cores = (cpu.cores if cpu is not None else None) or ()
+        if cpu is not self._newest:
+            self._newest = cpu
+            self._histories.append(self._cores)
         self._reason = cpu.why.get("cores", "") if cpu is not None else ""
         self._without_reason = without_reason
         self.redraw()
@@ -138,7 +155,6 @@ class CoreRows(GrowingLines):
         return min(4, len(self.draw(width, 4)))
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return horizontal bars if they fit, otherwise vertical ones."""
         if width < 1 or height < 1:
             return []
         cores = self._cores
@@ -146,6 +162,8 @@ class CoreRows(GrowingLines):
             style = BAD if self._reason else MUTED
             return [cut(((self._reason or self._without_reason, style),), width)]
         columns = _bars_per_row(len(cores), width, height)
+        if self.has_histories and len(cores) <= _MOST_BARS and width // columns >= _ROOM_FOR_WORD:
+            return self._curves(columns, width, height)
         if len(cores) <= _MOST_BARS and -(-len(cores) // columns) <= height:
             word = "core " if width // columns >= _ROOM_FOR_WORD else ""
             bars = [
@@ -155,6 +173,29 @@ class CoreRows(GrowingLines):
             return meters_side_by_side(bars, columns, width, stale=self._stale)
         rows = core_columns(cores, width, height)
         return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows
+
+    def _curves(self, columns: int, width: int, height: int) -> list[TextRow]:
+        """Return a curve of each core's newest samples, with its number and its present value."""
+        cores = self._cores
+        tall = max(1, min(_TALLEST_CURVE, height // -(-len(cores) // columns)))
+        cells = width // columns - _GAP - _CURVE_LABELS
+        histories = list(self._histories)[-cells * COLUMNS_PER_CELL :]
+        rows: list[list[TextRun]] = []
+        for number, pct in enumerate(cores):
+            newest = [sample[number] if number < len(sample) else None for sample in histories]
+            values = [*[None] * (cells * COLUMNS_PER_CELL - len(newest)), *newest]
+            drawn = braille_rows(values, cells, tall, 100.0, 0.0, filled=True)
+            if number % columns == 0:
+                rows += [[] for _ in range(tall)]
+            for y, (row, text) in enumerate(zip(rows[-tall:], drawn, strict=True)):
+                label, value = ("", "") if y else (f"core {number:>2}", f"{pct:>3} %")
+                row += [
+                    (f"{label:<8}", MUTED),
+                    (text, MUTED if self._stale else BAR),
+                    (f" {value:<5}", MUTED if self._stale else LEVEL_STYLES[busy_level(pct)]),
+                    (" " * _GAP, PLAIN),
+                ]
+        return [cut(tuple(row), width) for row in rows[:height]]
 
 
 def _bars_per_row(cores: int, width: int, height: int) -> int:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from textual import events
 
 from dlmon.figures.columns import Column
 from dlmon.figures.machine.processes import (
+    as_tree,
     columns_at,
-    gpus_text,
     matching,
+    reasons_text,
     running_for,
+    with_table,
 )
+from dlmon.figures.units import gpus_text
 from dlmon.records import MAX_BUSIEST, Process
+from tui.drawing.plot import thick_bar
 from tui.machine.view import NO_PROCESSES_YET, PROCESSES_INTERVAL_S, MachineView
 from tui.widgets import tables
 from tui.widgets.lines import (
     ACCENT,
     BAD,
+    BAR,
     MUTED,
     PLAIN,
     Lines,
@@ -33,20 +39,39 @@ from tui.widgets.tables import MARGIN, SortedTable
 # The cells of a border that hold no text.
 _BORDER = 6
 _SCOPE = f"those on GPUs, and the {MAX_BUSIEST} busiest"
+TREE = "tree"
+"""The order of `sort_by` that puts each process below its parent."""
 
 
 COLUMNS = columns_at(None)
 BY_NAME = {column.name: column for column in COLUMNS}
 _GPU_COLUMNS = ("gpus", "gpu_memory_mib")
 # A column is left out of a table narrower than this.
-_LEAST_WIDTHS = {"threads": 95, "started": 84, "user": 64, "rss_mib": 52, "gpus": 44}
+_LEAST_WIDTHS = {
+    "threads": 130,
+    "started": 84,
+    "gpu_pct": 70,
+    "user": 64,
+    "rss_mib": 52,
+    "gpus": 44,
+}
+# The cells of bars from a width of the table on.
+_WIDE_BARS = ((140, 10), (100, 5))
+_BARS = {
+    "gpu_memory_mib": _WIDE_BARS,
+    "cpu_pct": (*_WIDE_BARS, (72, 4)),
+    "rss_mib": _WIDE_BARS,
+}
 
 
-def columns_for(width: int, with_gpus: bool, wall: float | None = None) -> list[Column[Process]]:
-    """Return the columns that fit, without those of GPUs unless `with_gpus`."""
+def columns_for(
+    width: int, with_gpus: bool, wall: float | None = None, with_engines: bool = False
+) -> list[Column[Process]]:
+    """Return the columns that fit, without those of GPUs or their engines unless there are any."""
     left_out = () if with_gpus else _GPU_COLUMNS
+    left_out = left_out if with_engines else (*left_out, "gpu_pct")
     return [
-        column
+        replace(column, bar=next((n for w, n in _BARS.get(column.name, ()) if width >= w), 0))
         for column in columns_at(wall)
         if width >= _LEAST_WIDTHS.get(column.name, 0) and column.name not in left_out
     ]
@@ -56,15 +81,6 @@ def in_order(processes: Iterable[Process], by: str, reverse: bool = False) -> li
     """Return processes sorted by a column, then by their share of the CPU, then by pid."""
     by_cpu = sorted(processes, key=lambda process: (-(process.cpu_pct or 0.0), process.pid))
     return tables.in_order(by_cpu, BY_NAME[by], reverse)
-
-
-def reasons(process: Process) -> str:
-    """Return the reasons why figures of a process are unknown, each with the figures' names."""
-    headings = {column.name: column.heading for column in COLUMNS} | {"of_run": "of this run"}
-    unknown: dict[str, list[str]] = {}
-    for name, reason in process.why.items():
-        unknown.setdefault(reason, []).append(headings.get(name, name))
-    return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in unknown.items())
 
 
 class ProcessList(SortedTable[Process]):
@@ -85,7 +101,15 @@ class ProcessList(SortedTable[Process]):
     _over = False
     _host: str | None = None
     _state: tuple[object, ...] = ()
-    _with_gpus = True
+    with_gpus = True
+    """Some process is on a GPU, so that there are columns for GPUs."""
+    with_engines = False
+    """The time that a GPU's engines worked is known of some process."""
+    _is_here = _is_whole = False
+    """All processes are listed, not only those of a session's table."""
+    _branches: dict[int, str] = {}  # noqa: RUF012 - replaced, never changed
+    _whole: dict[str, float] = {}  # noqa: RUF012 - replaced, never changed
+    """The value of a full bar, by column."""
 
     def __init__(
         self, *, choosing: bool = False, id: str | None = None, classes: str | None = None
@@ -93,41 +117,82 @@ class ProcessList(SortedTable[Process]):
         super().__init__(id=id, classes=classes)
         self.can_highlight = choosing
 
-    def show(self, view: MachineView) -> None:
-        """Show the latest processes; the highlighted one stays highlighted while it lives."""
+    def show(self, view: MachineView, every: tuple[Process, ...] | None = None) -> None:
+        """Show the latest processes; the highlighted one stays highlighted while it lives.
+
+        `every` are all processes of the machine, if they are read.
+        """
         latest = view.history.latest
         processes = latest.processes if latest is not None else None
+        if every is not None:
+            processes = with_table(every, processes or ())
+        self._is_whole = every is not None
         why = latest.why.get("processes") if latest is not None else None
         # The running times change even if the list of processes does not.
         tick = int(latest.wall // PROCESSES_INTERVAL_S) if latest is not None else None
-        state = (why, view.stale, view.is_over, bool(view.gpus), view.host, tick)
+        state = (why, view.stale, view.is_over, view.host, tick)
         if state == self._state and processes is self.all_rows:
             return
         self.all_rows, self._state = processes, state
         self._stale, self._over, self._host = view.stale, view.is_over, view.host
+        self._is_here = view.is_here
         self.wall = latest.wall if latest is not None else None
-        self._with_gpus = bool(view.gpus) or any(process.gpus for process in processes or ())
+        self.with_gpus = any(process.gpus for process in processes or ())
+        self.with_engines = any(process.gpu_pct is not None for process in processes or ())
+        memory_mib = max((gpu.memory_mib or 0 for gpu in view.facts.gpus or ()), default=0)
+        most_cpu_pct = max((process.cpu_pct or 0 for process in processes or ()), default=0)
+        self._whole = {"cpu_pct": max(100, most_cpu_pct), "gpu_memory_mib": memory_mib}
+        self._whole["rss_mib"] = view.facts.memory_mib or 0
         self._nothing = why or ("No processes were recorded." if self._over else NO_PROCESSES_YET)
         self.rearrange()
 
     @property
-    def is_of_this_machine(self) -> bool:
-        """True if the processes run on this machine now."""
-        return self._host is None and not self._over
+    def why_no_signal(self) -> str:
+        """The reason why the highlighted process can't get a signal; empty if it may."""
+        if self._host is not None:
+            return f"these processes are on {self._host}: no signal is sent to another host"
+        if not self._is_here:
+            return "these processes are as recorded: no signal is sent to them"
+        return "choose a process first, with up and down" if self.highlighted is None else ""
 
     @property
     def sorted_by(self) -> str:
         # If no process is on a GPU, the order is that by CPU.
-        return self._by or ("gpu_memory_mib" if self._with_gpus else "cpu_pct")
+        return self._by or ("gpu_memory_mib" if self.with_gpus else "cpu_pct")
 
     def columns(self, width: int) -> list[Column[Process]]:
-        return columns_for(width + MARGIN, self._with_gpus, self.wall)
+        return columns_for(width + MARGIN, self.with_gpus, self.wall, self.with_engines)
+
+    @property
+    def order(self) -> str:
+        return "as a tree" if self._by == TREE else super().order
+
+    def toggle_tree(self) -> None:
+        self._by, self._reversed = "" if self._by == TREE else TREE, False
+        self.rearrange()
 
     def matching_rows(self) -> list[Process]:
-        return in_order(matching(self.all_rows or (), self._typed), self.sorted_by, self._reversed)
+        rows = matching(self.all_rows or (), self._typed)
+        tree = as_tree(rows) if self._by == TREE else []
+        self._branches = {process.pid: branch for process, branch in tree}
+        if tree:
+            return [process for process, _ in tree]
+        return in_order(rows, self.sorted_by, self._reversed) if rows else []
+
+    def bar_of(self, column: Column[Process], row: Process) -> Sequence[TextRun]:
+        value, whole = column.order(row), self._whole.get(column.name)
+        fraction = value / whole if value and whole else None
+        return [(thick_bar(fraction, column.bar), ACCENT if row.of_run else BAR)]
 
     def key_of(self, row: Process) -> int:
         return row.pid
+
+    def highlight_own(self) -> bool:
+        """Highlight the run's first process; return whether there is one."""
+        own = next((n for n, process in enumerate(self.shown_rows) if process.of_run), -1)
+        if own >= 0:
+            self.highlight(own)
+        return own >= 0
 
     def move(self, steps: int) -> None:
         """Move the highlight; the first step highlights the first process in view."""
@@ -139,13 +204,15 @@ class ProcessList(SortedTable[Process]):
         typed = bool(self._typed.strip())
         has_run = any(process.of_run for process in self.all_rows or ())
         scope = f"the run's, {_SCOPE}" if has_run else _SCOPE
+        is_whole, offers = self._is_whole, self.can_highlight and not self._is_here
         notes = (
             f"{len(self.shown_rows)} of {total} match" if typed else "",
             "as they were last read, every 5 s" if self._over else "",
+            "no signals to what is recorded" if offers and self._host is None else "",
             "CPU % of one core",
             "● this run" if has_run else "",
-            scope if self.can_highlight else "",
-            "" if self._over else "read every 5 s",
+            scope if self.can_highlight and not is_whole else "",
+            "" if self._over else "read every second" if is_whole else "read every 5 s",
         )
         runs = fitting(
             tuple((note, PLAIN) for note in notes if note), self.outer_size.width - _BORDER
@@ -167,7 +234,8 @@ class ProcessList(SortedTable[Process]):
             texts = [self._nothing]
         elif self.all_rows:
             listed = f"Listed are those of a run, {_SCOPE} others."
-            texts = ["No listed process matches that.", listed, "Esc clears the filter."]
+            texts = ["No process matches that.", "Esc clears the filter."]
+            texts[1:1] = [] if self._is_whole else [listed]
         else:
             texts = ["No process is on a GPU, of a run, or busy."]
         lines = [line for text in texts for line in wrapped(text, width - 2, height)]
@@ -181,7 +249,8 @@ class ProcessList(SortedTable[Process]):
         # Unknown columns before an unknown command are left out: one reason replaces them all.
         known_columns = [n for n, column in enumerate(columns) if column.order(process) is not None]
         first_unknown = min(max(known_columns, default=-1) + 1, len(columns) - 1)
-        runs += self.cells_of(process, width)[:first_unknown]
+        runs += self.cells_of(process, columns[:first_unknown])
+        runs.append((self._branches.get(process.pid, ""), MUTED))
         runs.append((columns[-1].text(process), MUTED if process.command is None else PLAIN))
         return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)
 
@@ -192,19 +261,16 @@ class ProcessDetails(Lines):
     DEFAULT_CLASSES = "panel"
 
     def show(self, process: Process | None, wall: float | None = None) -> None:
-        """Show a process at a time of the machine's wall clock, or how to choose one."""
-        title = "Process" if process is None else f"Process {process.pid}"
-        self.set_titles(title, right="" if process is None else _on_gpus(process))
-        self._show(process, wall)
+        """Show a process at a time of the machine's wall clock, or take no room without one."""
+        self.display = process is not None
+        if process is not None:
+            self.set_titles(f"Process {process.pid}", right=_on_gpus(process))
+            self._show(process, wall)
 
-    def rows(
-        self, width: int, height: int, process: Process | None, wall: float | None
-    ) -> list[TextRow]:
+    def rows(self, width: int, height: int, process: Process, wall: float | None) -> list[TextRow]:
         """Return the command, the reasons for unknown figures, then user and running time."""
-        if process is None:
-            return [(("Up and down choose a process.", MUTED),)]
         command = process.command or ""
-        why = wrapped(reasons(process), width, height - bool(command))
+        why = wrapped(reasons_text(process), width, height - bool(command))
         lines = wrapped(command, width, height - len(why))
         about = (
             f"of {process.user}" if process.user else "",

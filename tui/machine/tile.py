@@ -6,15 +6,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+from rich.cells import cell_len
 from textual import events
 
 from dlmon.figures import units
 from dlmon.figures.machine.readings import (
+    GPU_CURVES,
     LEVELS,
     Figure,
     Level,
-    busy_level,
     cpu_figures,
+    gpu_figures,
+    gpu_kind,
     has_no_readings,
     memory_figures,
     no_utilization,
@@ -27,19 +30,12 @@ from dlmon.records.record import record
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
-from tui.machine.meters import meters_side_by_side
 from tui.machine.view import MachineView
 from tui.widgets.chart import LINE, Chart, ChartPicture, picture_rows
-from tui.widgets.lines import BAD, BRIGHT, HIGH, MUTED, TextRow, digits_of, fit, without_detail
+from tui.widgets.lines import TextRow, fit, without_detail
 
-# A tile of at least this size has figures above its chart; a smaller one, in its border.
-_LEAST_WIDTH, _LEAST_ROWS = 44, 10
-_DIGITS_ROWS, _DIGITS_CELLS = 3, 14
-_METER_CELLS, _MOST_METER_COLUMNS = 36, 3
 _LEAST_WITH_MEMORY = 4
 _INDENT = 3
-_LABEL = 8
-_LEVEL_STYLES = {"": BRIGHT, "high": HIGH, "bad": BAD}
 
 
 # The driver takes some megabytes of an unused GPU.
@@ -57,9 +53,8 @@ class TileReading:
         top: the value at the top of the chart.
         labels: of the value axis.
         value: the present value in words, or the reason why it is unknown.
-        percent: the value in large digits, if it is a share.
+        short: replaces the value in a narrow border.
         level: how bad the value is.
-        name: the model name of the part.
         figures: further figures, the most important first.
         words: go beside the value in the border, before the figures.
         below: the parts of the text in the bottom border.
@@ -75,9 +70,8 @@ class TileReading:
     top: float = 100.0
     labels: tuple[str, ...] = ("100%", "50%", "0")
     value: str = ""
-    percent: str = ""
+    short: str = ""
     level: Level = ""
-    name: str = ""
     figures: tuple[Figure, ...] = ()
     words: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
@@ -87,10 +81,13 @@ class TileReading:
     shares: tuple[float | None, ...] = ()
 
 
-def cpu_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> TileReading:
+def cpu_reading(
+    view: MachineView, shared: TimeAxis, axis: TimeAxis, *, with_memory: bool = False
+) -> TileReading:
     """Return the CPU's utilisation along `axis`, with the run's part if there is a run.
 
-    The value at the cursor is that of its column on the `shared` axis.
+    The value at the cursor is that of its column on the `shared` axis. The memory in use stands
+    with it unless it has a tile of its own.
     """
     machine, cores = view.machine_at(shared), view.cores
     cpu = machine.cpu if machine is not None else None
@@ -107,17 +104,19 @@ def cpu_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> TileRead
         # Without a cursor there is room for a legend.
         legend = "⣿ this run" if view.cursor_ns is None else "run"
         words = (f"{legend} {units.percent(view.run_pct(shared))}",)
+    memory = memory_figures(machine, view.facts)[: 1 if with_memory else 0]
+    memory = [replace(figure, label="mem") for figure in memory]
+    total_mib = view.facts.memory_limit_mib or view.facts.memory_mib
     return TileReading(
         f"CPU{view.title_end}",
         "$chart-cpu",
         axis.columns(view.history.cpu_pct),
         value="" if cpu is None else units.percent(pct),
-        percent="" if pct is None else units.percent(pct),
-        level=busy_level(pct),
-        figures=(*cpu_figures(machine, view.facts), *run_figures(tree)),
+        figures=(*memory, *cpu_figures(machine, view.facts), *run_figures(tree)),
         words=words,
         reason=reason,
         part=part,
+        shares=_shares(view.history.memory_mib, total_mib, axis) if with_memory else (),
     )
 
 
@@ -132,37 +131,34 @@ def gpu_reading(
     is_lost = has_no_readings(reading) and view.cursor_ns is None
     figures = () if is_lost else tuple(view.figures_of(reading))
     unknown = reason if view.cursor_ns is None else ""
-    name = units.device(facts.name) if facts is not None else ""
     memory = _known_figure(figures, "memory")
-    below: tuple[str, ...] = (name,)
-    if with_memory:
-        below = () if memory is None else (memory.text, *memory_notes(gpu, view))
-    elif memory is not None:
+    below: tuple[str, ...] = () if memory is None else (memory.text, *memory_notes(gpu, view))
+    if not with_memory:
+        below = (gpu_kind(facts),)
         figures = tuple(figure for figure in figures if figure is not memory)
     return TileReading(
         f"GPU {gpu.index}{view.title_end}",
         "$chart-gpu",
         axis.columns(view.history.gpu_utilization_pct.get(gpu.index, Series())),
         value=units.percent(pct) if pct is not None else unknown or units.percent(None),
-        percent="" if pct is None else units.percent(pct),
-        level=busy_level(pct),
-        name=name,
         figures=figures,
         below=below,
         problem=reason if is_lost else "",
         reason=reason,
-        shares=memory_shares(gpu, view, axis) if with_memory else (),
+        shares=_shares(
+            view.history.gpu_memory_mib.get(gpu.index, Series()),
+            facts.memory_mib if with_memory else None,
+            axis,
+        ),
     )
 
 
-def memory_shares(gpu: Gpu, view: MachineView, axis: TimeAxis) -> tuple[float | None, ...]:
-    """Return the share of a GPU's memory in use over time; empty if its size is unknown."""
-    facts = view.facts_of(gpu)
-    total_mib = facts.memory_mib if facts is not None else None
+def _shares(used_mib: Series, total_mib: float | None, axis: TimeAxis) -> tuple[float | None, ...]:
+    """Return the share of a memory in use over time; empty if its size is unknown."""
     if not total_mib:
         return ()
-    columns = axis.columns(view.history.gpu_memory_mib.get(gpu.index, Series()))
-    return tuple(None if used_mib is None else used_mib / total_mib for used_mib in columns)
+    columns = axis.columns(used_mib)
+    return tuple(None if used is None else used / total_mib for used in columns)
 
 
 def _known_figure(figures: Iterable[Figure], label: str) -> Figure | None:
@@ -176,15 +172,14 @@ def memory_notes(gpu: Gpu, view: MachineView) -> tuple[str, ...]:
     """
     if view.cursor_ns is not None:
         return ()
-    facts, peak_mib = view.facts_of(gpu), view.history.gpu_memory_peak_mib.get(gpu.index)
-    total_mib = facts.memory_mib if facts is not None else None
-    run_mib = view.run_gpu_memory_mib(gpu)
-    free_mib = None
-    if total_mib and gpu.memory_used_mib is not None:
-        free_mib = max(0, total_mib - gpu.memory_used_mib)
-    if peak_mib is not None and peak_mib < _LEAST_PEAK_MIB:
-        peak_mib = None
-    notes = (("peak {:.1f}", peak_mib), ("this run {:.1f}", run_mib), ("{:.1f} left", free_mib))
+    peak_mib = view.history.gpu_memory_peak_mib.get(gpu.index) or 0
+    total_mib, used_mib = view.facts_of(gpu).memory_mib, gpu.memory_used_mib
+    free_mib = max(0, total_mib - used_mib) if total_mib and used_mib is not None else None
+    notes = (
+        ("peak {:.1f}", peak_mib if peak_mib >= _LEAST_PEAK_MIB else None),
+        ("this run {:.1f}", view.run_gpu_memory_mib(gpu)),
+        ("{:.1f} left", free_mib),
+    )
     return tuple(text.format(mib / 1024) for text, mib in notes if mib is not None)
 
 
@@ -192,34 +187,65 @@ def _gibibytes(mib: float) -> str:
     return f"{mib / 1024:.3g}G"
 
 
-# Of each quantity: its figure, its reading, its history, and the format of its axis' top.
-CURVES: dict[str, tuple[str, str, str, Callable[[float], str]]] = {
-    "memory": ("memory", "memory_used_mib", "gpu_memory_mib", _gibibytes),
-    "power": ("power", "power_w", "gpu_power_w", "{:.0f}W".format),
-    "temperature": ("temp", "temperature_c", "gpu_temperature_c", "{:.0f}°".format),
+_HUES = {
+    "memory": "$chart-memory",
+    "bandwidth": "$chart-memory",
+    "memory busy": "$chart-memory",
+    "power": "$chart-power",
+    "clock": "$chart-cpu",
+    "temp": "$primary",
 }
 
 
+def gpu_hue(label: str) -> str:
+    """Return the colour of a GPU's quantity."""
+    return _HUES.get(label, "$chart-gpu")
+
+
+def gpu_figure_in_short(figure: Figure, gpu: Gpu, facts: GpuFacts) -> str:
+    """Write a GPU's figure for a narrow place: its memory in use as 4.7/6G."""
+    if figure.label == "memory" and gpu.memory_used_mib is not None and facts.memory_mib:
+        whose = " system" if facts.memory_kind == "system" else ""
+        in_use = units.short_memory_in_use(gpu.memory_used_mib, facts.memory_mib)
+        return f"{in_use}{whose}{figure.mark}"
+    return figure.marked
+
+
+def gpu_axis(label: str, gpu: Gpu, facts: GpuFacts, highest: float) -> tuple[float, str]:
+    """Return the top of a GPU quantity's axis, its limit if that is known, and its label."""
+    tops: dict[str, tuple[float | None, str]] = {
+        "memory": (facts.memory_mib, ""),
+        "power": (gpu.power_limit_w, "W"),
+        "clock": (facts.sm_max_mhz, ""),
+        "temp": (facts.slowdown_c or 100, "°"),
+    }
+    limit, unit = tops.get(label, (100.0, "%"))
+    top = float(limit or nice_top(highest))
+    return top, _gibibytes(top) if label == "memory" else f"{top:.0f}{unit}"
+
+
 def gpu_curve(
-    view: MachineView, shared: TimeAxis, axis: TimeAxis, gpu: Gpu, quantity: str
+    view: MachineView, shared: TimeAxis, axis: TimeAxis, gpu: Gpu, label: str, name: str = "GPU"
 ) -> TileReading:
-    """Return a GPU's memory, power or temperature, on an axis up to its limit if that is known."""
-    facts, history = view.facts_of(gpu) or GpuFacts(gpu.index, ""), view.history
-    label, field, name, format_top = CURVES[quantity]
-    columns = axis.columns(getattr(history, name).get(gpu.index, Series()))
-    highest = nice_top(max((value for value in columns if value is not None), default=1.0))
-    limits = {"memory": facts.memory_mib, "power": gpu.power_limit_w}
-    top = float(limits.get(quantity, facts.slowdown_c or 100) or highest)
-    figure = _known_figure(view.figures_of(view.gpu_at(gpu, shared)), label)
+    """Return a GPU's quantity, by the label of its figure, on an axis up to its limit."""
+    facts, field = view.facts_of(gpu), GPU_CURVES[label]
+    columns = axis.columns(view.history.gpu_series(field, gpu.index))
+    highest = max((value for value in columns if value is not None), default=1.0)
+    top, top_text = gpu_axis(label, gpu, facts, highest)
+    figures = gpu_figures(view.gpu_at(gpu, shared), facts, in_depth=True)
+    figure = _known_figure(figures, label)
+    title = f"{name} {'temperature' if label == 'temp' else label}".strip()
     return TileReading(
-        f"GPU {quantity}{view.title_end}",
-        "$primary" if quantity == "temperature" else f"$chart-{quantity}",
+        f"{title[0].upper()}{title[1:]}{view.title_end if name == 'GPU' else ''}",
+        gpu_hue(label),
         columns,
         top,
-        (format_top(top), "0"),
+        (top_text, "0"),
         "" if figure is None else figure.text,
-        level="" if figure is None else figure.level,
-        words=memory_notes(gpu, view) if quantity == "memory" else (),
+        "" if figure is None else gpu_figure_in_short(figure, gpu, facts),
+        level="" if figure is None or label == "utilisation" else figure.level,
+        words=memory_notes(gpu, view) if label == "memory" else (),
+        below=view.users_of(gpu) if label == "memory" else (),
         reason="" if figure is not None else gpu.why.get(field, view.no_reading),
     )
 
@@ -230,7 +256,6 @@ def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> TileR
     in_use, *more = memory_figures(machine, facts)
     top_mib = facts.memory_limit_mib or facts.memory_mib
     is_known = view.history.latest is not None or facts.memory_mib is not None
-    used_pct = None if in_use.fraction is None else 100 * in_use.fraction
     tree = machine.process if machine is not None else None
     run_mib = tree.rss_mib if tree is not None else None
     return TileReading(
@@ -240,11 +265,29 @@ def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> TileR
         float(top_mib or 1),
         (_gibibytes(top_mib), "0") if top_mib else ("",),
         in_use.text if is_known else "",
-        "" if used_pct is None else units.percent(used_pct),
-        in_use.level,
+        level=in_use.level,
         figures=(in_use, *(figure for figure in more if figure.label == "swap")),
         words=() if run_mib is None else (f"this run {units.gibibytes(run_mib)}",),
         reason="" if is_known and view.goes_on else view.no_sample,
+    )
+
+
+def disk_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> TileReading:
+    """Return what all disks read and write."""
+    history = view.history
+    columns = axis.columns(history.disk_mib_s)
+    top = nice_top(max((value for value in columns if value is not None), default=1.0))
+    now = _known_figure(memory_figures(view.machine_at(shared), view.facts), "disk")
+    at_cursor = view.value_at_cursor(history.disk_mib_s, shared)
+    value = "" if now is None else now.value
+    return TileReading(
+        f"Disk{view.title_end}",
+        "$chart-gpu",
+        columns,
+        top,
+        (f"{top:g}M", "0"),
+        value if at_cursor is None else f"{at_cursor:.1f} MiB/s",
+        reason="" if history.disk_mib_s.end_ns is not None else view.no_reading,
     )
 
 
@@ -253,17 +296,12 @@ TileReader = Callable[[MachineView, TimeAxis, TimeAxis], TileReading]
 
 
 class MachineTile(Chart):
-    """A filled chart along an axis with as many columns as fit.
-
-    Args:
-        large: whether figures may be above the chart.
-    """
+    """A filled chart along an axis with as many columns as fit."""
 
     DEFAULT_CSS = "MachineTile { width: 1fr; height: 1fr; }"
 
-    def __init__(self, *, large: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(filled=True, id=id, classes="panel")
-        self._large = large
         self._reading = TileReading("", "", ())
         self._stale = ""
         self._show_again: Callable[[], None] | None = None
@@ -307,7 +345,7 @@ class MachineTile(Chart):
             times=labels if labelled else labels.unlabelled,
             value=reading.value if reading.value != reading.reason else "",
         )
-        changed = (reading, view.stale, picture) != (self._reading, self._stale, self._picture)
+        changed = (picture, reading.shares) != (self._picture, self._reading.shares)
         self._reading, self._stale, self._picture = reading, view.stale, picture
         if self.hue != reading.hue:
             self.hue = reading.hue
@@ -317,57 +355,38 @@ class MachineTile(Chart):
             self.redraw()
 
     def _put_figures_in_border(self, at: str, note: str) -> None:
-        """Set the titles, with as many of the figures without a row as fit."""
         reading, room = self._reading, self.outer_size.width - 2 * _INDENT
         title, more, below = reading.title, [*reading.words], [note] if note else []
         problem = without_detail(reading.problem or self._stale, room - len(title) - 3)
-        in_rows = {figure.label for figure in self._in_rows}
-        if in_rows:
-            title = "  ".join(filter(None, (title, reading.name)))
-            value = "" if reading.percent else reading.value
-        else:
-            value = f"{at}  {reading.value}".strip()
-            below += reading.below
+        value = f"{at}  {reading.value}".strip()
+        below += reading.below
+        if reading.short and cell_len(title) + cell_len(value) + 1 > room:
+            value = f"{at}  {reading.short}".strip()
         used_texts = {reading.value, *reading.below}
         more += (
             figure.brief
-            for figure in sorted(reading.figures, key=lambda figure: figure.level != "bad")
-            if figure.is_known and figure.label not in in_rows and figure.text not in used_texts
+            for figure in sorted(reading.figures, key=lambda figure: -LEVELS.index(figure.level))
+            if figure.is_known and figure.text not in used_texts
         )
         ruler = self.ruler_of(self._picture.times)
         first, *rest = [problem] if problem else [text for text in (value, *more) if text] or [""]
-        subtitle = below[:1]
+        subtitle = [without_last_words(text, room) for text in below[:1]]
         for text in below[1:]:
-            if len("  ".join((*subtitle, text))) <= room:
+            if cell_len("  ".join((*subtitle, text))) <= room:
                 subtitle.append(text)
-        self.set_titles(title, "  ".join(subtitle)[: max(0, room)], first, tuple(rest), ruler)
-        level = "high" if problem else worst(reading.figures)
-        if not problem and not reading.percent:
-            level = max(level, reading.level, key=LEVELS.index)
+        self.set_titles(title, "  ".join(subtitle), first, tuple(rest), ruler)
+        level = max(worst(reading.figures), reading.level, key=LEVELS.index)
+        level = "high" if problem else level
         for name in LEVELS[1:]:
             self.set_class(level == name, f"-{name}")
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the chart, below rows of figures if these fit."""
+        """Return the chart, with a row of memory below it if the reading has one."""
         if width < 1 or height < 1:
             return []
-        reading, in_rows = self._reading, self._in_rows
-        if not in_rows:
-            return self._chart_rows(width, height)
-        style = MUTED if self._stale else _LEVEL_STYLES[reading.level]
-        digits = [f" {row}" for row in digit_rows(reading.percent)] or [""] * _DIGITS_ROWS
-        room, stale = width - _DIGITS_CELLS - 1, bool(self._stale)
-        meters = meters_side_by_side(in_rows, self._meter_columns, room, _LABEL, stale=stale)
-        meters += [()] * (_DIGITS_ROWS - len(meters))
-        beside = zip(digits, meters, strict=True)
-        figures = [((fit(row, _DIGITS_CELLS), style), *meter) for row, meter in beside]
-        return [*figures, (), *self._chart_rows(width, height - _DIGITS_ROWS - 1)]
-
-    def _chart_rows(self, width: int, height: int) -> list[TextRow]:
-        """Return the chart, with a row of memory below unless the figures above tell it."""
         reading, picture, axis = self._reading, self._picture, self._axis_width(width)
         has_memory = any(share is not None for share in reading.shares)
-        if not has_memory or self._in_rows or height < _LEAST_WITH_MEMORY:
+        if not has_memory or height < _LEAST_WITH_MEMORY:
             return picture_rows(picture, width, height, axis, filled=True)
         if height == _LEAST_WITH_MEMORY:
             picture = replace(picture, marks=(), shades=())
@@ -379,24 +398,17 @@ class MachineTile(Chart):
         hue = "$chart-memory"
         return [*rows, tuple((text, style.replace(LINE, hue)) for text, style in row)]
 
-    @property
-    def _in_rows(self) -> list[Figure]:
-        """The figures above the chart, the worst first; none if all are in the border."""
-        width, height = self.size
-        if not self._large or self._reading.problem or width < _LEAST_WIDTH or height < _LEAST_ROWS:
-            return []
-        ordered = sorted(self._reading.figures, key=lambda figure: -LEVELS.index(figure.level))
-        return ordered[: _DIGITS_ROWS * self._meter_columns]
-
-    @property
-    def _meter_columns(self) -> int:
-        room = self.size.width - _DIGITS_CELLS - 1
-        return max(1, min(_MOST_METER_COLUMNS, room // _METER_CELLS))
-
     def on_resize(self, event: events.Resize) -> None:
         """Show the same reading along the new number of columns."""
         if self._show_again is not None:
             self._show_again()
+
+
+def without_last_words(text: str, width: int) -> str:
+    """Return a text without its last words, as far as needed to fit."""
+    while cell_len(text) > width and " " in text:
+        text = text.rpartition(" ")[0]
+    return fit(text, width).rstrip() if cell_len(text) > width else text
 
 
 def coarser(axis: TimeAxis, count: int) -> TimeAxis:
@@ -416,11 +428,3 @@ def coarser(axis: TimeAxis, count: int) -> TimeAxis:
         start_ns = -(-axis.end_ns // cell_ns) * cell_ns - width_ns * count
     elapsed = -(-(axis.end_ns - start_ns) // width_ns)
     return TimeAxis(start_ns, width_ns, count, max(0, min(count, elapsed)))
-
-
-def digit_rows(text: str) -> list[str]:
-    """Return a percentage in digits that are three rows high."""
-    if not text:
-        return []
-    rows = digits_of(text.removesuffix(" %"))
-    return [*rows[:-1], f"{rows[-1]} %"]

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dlmon.figures.machine.readings import GPU_READINGS, NO_READING_YET, Figure, gpu_figures
+from dlmon.figures.machine.processes import gpu_users
+from dlmon.figures.machine.readings import (
+    GPU_CURVES,
+    NO_READING_YET,
+    Figure,
+    gpu_figures,
+    no_gpu_text,
+)
 from dlmon.launch.device import ALL
 from dlmon.records import Cpu, Gpu, GpuFacts, Machine, MachineFacts, Memory
 from dlmon.records.record import record
-from dlmon.session.machine_history import MachineHistory
+from dlmon.session.machine_history import MachineHistory, facts_of_gpu, gpus_of
 from dlmon.statistics.series import Series
-from tui.drawing.time_axis import TimeAxis
+from dlmon.statistics.totals import total
+from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 
 if TYPE_CHECKING:
     from dlmon.records import SessionHeader
@@ -50,6 +59,9 @@ class MachineView:
         host: the host's name for ssh; None for this machine.
         memory: the GPU memory that a framework holds, in words; empty if it reported none.
         goes_on: whether more readings may come.
+        is_here: whether they are the present readings of this machine.
+        axis: returns the axis of the screen's charts for a number of columns.
+        times: returns the labels of such an axis.
     """
 
     history: MachineHistory
@@ -64,6 +76,9 @@ class MachineView:
     host: str | None = None
     memory: str = ""
     goes_on: bool = True
+    is_here: bool = False
+    axis: Callable[[int], TimeAxis] = lambda count: TimeAxis(0, 1, count, 0)
+    times: Callable[[TimeAxis], TimeLabels] = lambda axis: NO_LABELS
 
     @property
     def is_over(self) -> bool:
@@ -106,13 +121,7 @@ class MachineView:
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs as last sampled; once lost, those of the facts without readings."""
-        machine = self.history.latest
-        if machine is not None and machine.gpus is not None:
-            return machine.gpus
-        lost = machine.why.get("gpus") if machine is not None else None
-        why = dict.fromkeys(GPU_READINGS, lost) if lost else {}
-        return tuple(Gpu(facts.index, why=why) for facts in self.facts.gpus or ())
+        return gpus_of(self.history.latest, self.facts)
 
     @property
     def main_gpu(self) -> Gpu | None:
@@ -123,14 +132,10 @@ class MachineView:
     @property
     def no_gpus(self) -> str:
         """The words that there is no GPU, and why; empty if there is one or nobody knows yet."""
-        machine = self.history.latest
-        why = self.facts.why.get("gpus") or (machine.why.get("gpus") if machine else None)
-        if self.gpus or (why is None and self.facts.gpus is None):
-            return ""
-        return f"no GPU: {why}" if why else "no GPU"
+        return no_gpu_text(self.history.latest, self.facts)
 
-    def facts_of(self, gpu: Gpu) -> GpuFacts | None:
-        return next((facts for facts in self.facts.gpus or () if facts.index == gpu.index), None)
+    def facts_of(self, gpu: Gpu) -> GpuFacts:
+        return facts_of_gpu(self.facts, gpu.index)
 
     def figures_of(self, gpu: Gpu) -> list[Figure]:
         """Return a GPU's figures other than its utilisation."""
@@ -142,6 +147,10 @@ class MachineView:
         """Return the energy that a GPU used since the run, or this screen, began."""
         return self.history.energy.gpu_joules_since_start.get(gpu.index)
 
+    def users_of(self, gpu: Gpu) -> tuple[str, ...]:
+        """Return the programs on a GPU with their users and memory; none at a cursor."""
+        return () if self.cursor_ns is not None else gpu_users(gpu, self.history.latest)
+
     def run_gpu_memory_mib(self, gpu: Gpu) -> int | None:
         """Return the memory of a GPU that the run holds; None if unknown.
 
@@ -150,28 +159,20 @@ class MachineView:
         machine = self.history.latest
         listed = (machine.processes if machine is not None else None) or ()
         ours = [process for process in listed if gpu.index in process.gpus and process.of_run]
-        memory_mib = [process.gpu_memory_mib for process in ours if len(process.gpus) == 1]
-        known_mib = [mib for mib in memory_mib if mib is not None]
-        return sum(known_mib) if ours and len(known_mib) == len(ours) else None
+        return total(row.gpu_memory_mib if len(row.gpus) == 1 else None for row in ours)
 
     def gpu_at(self, gpu: Gpu, axis: TimeAxis) -> Gpu:
         """Return a GPU's readings that were kept of the cursor, or the latest without a cursor."""
         if self.cursor_ns is None:
             return gpu
-        history = self.history
-
-        def value(by_gpu: dict[int, Series]) -> float | None:
-            return self.value_at_cursor(by_gpu.get(gpu.index, Series()), axis)
-
-        return Gpu(
-            gpu.index,
-            utilization_pct=_rounded(value(history.gpu_utilization_pct)),
-            memory_used_mib=_rounded(value(history.gpu_memory_mib)),
-            power_w=value(history.gpu_power_w),
-            temperature_c=_rounded(value(history.gpu_temperature_c)),
-            power_limit_w=gpu.power_limit_w,
-            why={"utilization_pct": "no reading"},
-        )
+        values: dict[str, Any] = {
+            reading: self.value_at_cursor(self.history.gpu_series(reading, gpu.index), axis)
+            for reading in GPU_CURVES.values()
+        }
+        for reading in ("utilization_pct", "memory_used_mib", "temperature_c", "sm_mhz"):
+            values[reading] = _rounded(values[reading])
+        why = {"utilization_pct": "no reading"}
+        return Gpu(gpu.index, power_limit_w=gpu.power_limit_w, why=why, **values)
 
     def machine_at(self, axis: TimeAxis) -> Machine | None:
         """Return CPU and memory at the cursor, or the latest sample without a cursor."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -9,13 +10,15 @@ from itertools import groupby
 from rich.cells import cell_len
 
 from dlmon.comparison.compared_run import Curve
-from dlmon.figures import units
-from dlmon.figures.report.curves import metric_in_words
-from dlmon.figures.value_axis import value_range
+from dlmon.figures.report.curves import metric_in_words, unit_of, value_texts
+from dlmon.figures.value_axis import short_number, value_range
+from dlmon.records.record import record
+from dlmon.render.wrap import shortened
 from dlmon.session.learning import drawable
-from tui.drawing.time_axis import TimeAxis
-from tui.widgets.chart import POINT, Chart, ChartPicture, Dot
-from tui.widgets.lines import fit
+from tui.drawing.time_axis import TimeAxis, TimeLabels
+from tui.widgets.chart import BEHIND, POINT, Chart, ChartPicture, Dot
+
+Columns = tuple[float | None, ...]
 
 HUES = ("throughput", "gpu", "cpu", "memory", "loss", "power")
 """The colours of the runs, in order."""
@@ -24,10 +27,28 @@ _DASHES = ((1, 1), (6, 4), (4, 2), (12, 8), (8, 4), (16, 14))
 SIGNS = ("━━", "⠒ ⠒", "⠂ ⠂", "╌╌", "┄┄", "┈┈")
 """The lines of the runs in a legend, in order."""
 _NOTHING = ChartPicture()
-_LONGEST_TITLE = 24
+_LOG_MARGIN = 0.02
+_LONGEST_TITLE, _BORDER_CELLS = 24, 8
 # Closer dots would hide the line.
 _COLUMNS_PER_DOT = 12
-_MOST_VALUES = 4
+NO_SMOOTHING = "no"
+SMOOTHING = {NO_SMOOTHING: 0, "light": 3, "strong": 12}
+"""The columns to either side over which a curve is averaged."""
+
+
+@record(frozen=True)
+class CurveStyle:
+    """How curves are drawn: on a logarithmic axis, and smoothed by a name of `SMOOTHING`.
+
+    With a `chosen` run, its curve is drawn over the others, which are dim.
+    """
+
+    is_log: bool = False
+    smoothing: str = NO_SMOOTHING
+    chosen: int | None = None
+
+
+_PLAIN = CurveStyle()
 
 
 class CurveChart(Chart):
@@ -45,6 +66,8 @@ class CurveChart(Chart):
         reason: str = "",
         right: str | None = None,
         least_span: float = 0.0,
+        style: CurveStyle = _PLAIN,
+        labels: TimeLabels | None = None,
     ) -> None:
         """Draw curves over each other, with the quantity and its values in the border.
 
@@ -57,20 +80,36 @@ class CurveChart(Chart):
             right: replaces the values in the border.
             least_span: the least span of the value axis, as a share of the lowest value: smaller
                 differences mean nothing.
+            style: only metrics, which have no unit, have a logarithmic axis.
+            labels: replace those of the time.
         """
         if right is None:
-            lines = [columns_of(curve, axis) for _, curve in curves]
-            unit = _unit_of(curves)
-            right = f"{' · '.join(_values(curves, lines, below.cursor, unit))} {unit}".strip()
-        self.set_titles(title_of(name), right=right, ruler=self.ruler_of(axis.time_elapsed(0)))
-        self.show(picture_of(curves, axis, below, reason, least_span))
+            at_cursor = None
+            if (x := below.cursor) is not None:
+                at_cursor = [columns_of(curve, axis)[x] for _, curve in curves]
+            right = " · ".join(value_texts([curve for _, curve in curves], at_cursor))
+            with_unit = f"{right} {unit_of([curve for _, curve in curves])}".strip()
+            title_cells = cell_len(title_of(name))
+            if title_cells + cell_len(with_unit) + _BORDER_CELLS <= self.size.width:
+                right = with_unit
+        room = max(_LONGEST_TITLE, self.size.width - cell_len(right) - _BORDER_CELLS)
+        picture = picture_of(curves, axis, below, reason, least_span, style)
+        gaps = sum(curve.not_numbers for _, curve in curves)
+        # Only a logarithmic axis has labels of its own.
+        is_log = bool(picture.left_labels[1:])
+        notes = (
+            f"{gaps} × NaN or infinite" * bool(gaps),
+            "without values ≤ 0" * (is_log and _has_not_positive(curves, axis)),
+        )
+        ruler = self.ruler_of(labels or axis.time_elapsed(0))
+        self.set_titles(title_of(name, room), ", ".join(filter(None, notes)), right, ruler=ruler)
+        self.show(picture)
 
 
-def title_of(name: str) -> str:
-    """Return the title of a chart of a quantity."""
+def title_of(name: str, room: int = _LONGEST_TITLE) -> str:
+    """Return the title of a chart of a quantity, in at most `room` cells."""
     name = metric_in_words(name)
-    title = name[:1].upper() + name[1:]
-    return fit(title, _LONGEST_TITLE) if cell_len(title) > _LONGEST_TITLE else title
+    return shortened(name[:1].upper() + name[1:], room)
 
 
 def picture_of(
@@ -79,58 +118,71 @@ def picture_of(
     below: ChartPicture,
     reason: str,
     least_span: float = 0.0,
+    style: CurveStyle = _PLAIN,
 ) -> ChartPicture:
     """Return the picture of curves, or of the reason why there are none.
 
     The arguments are those of `CurveChart.show_curves`.
     """
-    lines = [(number, columns_of(curve, axis)) for number, curve in curves]
-    dots = tuple(dot for number, curve in curves for dot in _validations(number, curve, axis))
+    unit = unit_of([curve for _, curve in curves])
+    scaled = _log10 if style.is_log and not unit else drawable
+    lines = [(n, tuple(map(scaled, columns_of(curve, axis)))) for n, curve in curves]
+    dots = [dot for number, curve in curves for dot in _validations(number, curve, axis)]
+    dots = [replace(dot, value=y) for dot in dots if (y := scaled(dot.value)) is not None]
     values = [value for _, columns in lines for value in columns if value is not None]
     values += [dot.value for dot in dots]
     if not values:
+        if scaled is _log10 and _has_not_positive(curves, axis):
+            reason = "no value above 0"
         reason = next((curve.why for _, curve in curves if curve.why), reason)
         columns = (None,) * axis.count
         return replace(below, columns=columns, reason=reason, left_labels=("",))
-    bottom, top = value_range(min(values), max(max(values), (1 + least_span) * min(values)))
-    if _unit_of(curves) == "%":
+    if scaled is _log10:
+        bottom, top = min(values) - _LOG_MARGIN, max(values) + _LOG_MARGIN
+        ends = top, (top + bottom) / 2, bottom
+        below = replace(below, left_labels=tuple(short_number(10.0**end) for end in ends))
+    else:
+        bottom, top = value_range(min(values), max(max(values), (1 + least_span) * min(values)))
+    if unit == "%":
         bottom, top = 0.0, max(100.0, *values)
     is_single = len(lines) == 1
     if is_single:
         # The colour need not tell the run.
-        dots = tuple(replace(dot, tone=POINT) for dot in dots)
-    styled = ((_tone(n), columns if is_single else dashed(columns, n)) for n, columns in lines)
-    return replace(below, lines=tuple(styled), dots=dots, top=top, bottom=bottom)
+        dots = [replace(dot, tone=POINT) for dot in dots]
+    if style.chosen is not None:
+        lines.sort(key=lambda line: line[0] == style.chosen)
+        behind = f"{_tone(style.chosen)}{BEHIND}"
+        tones = [_tone(n) if n == style.chosen else behind for n, _ in lines]
+        drawn = tuple((tone, columns) for tone, (_, columns) in zip(tones, lines, strict=True))
+        return replace(below, lines=drawn, top=top, bottom=bottom)
+    styled = []
+    beside = SMOOTHING[style.smoothing]
+    if beside:
+        styled = [(f"{_tone(n)}{BEHIND}", columns) for n, columns in lines]
+        lines = [(n, smoothed(columns, beside)) for n, columns in lines]
+    styled += [(_tone(n), columns if is_single else dashed(columns, n)) for n, columns in lines]
+    return replace(below, lines=tuple(styled), dots=tuple(dots), top=top, bottom=bottom)
 
 
-def _unit_of(curves: Sequence[tuple[int, Curve]]) -> str:
-    return next((curve.unit for _, curve in curves if curve.unit), "")
+def _log10(value: float | None) -> float | None:
+    """Return the logarithm of a value; None if it has none."""
+    value = drawable(value)
+    return math.log10(value) if value is not None and value > 0 else None
 
 
-def _values(
-    curves: Sequence[tuple[int, Curve]],
-    lines: Sequence[Sequence[float | None]],
-    cursor: int | None,
-    unit: str,
-) -> list[str]:
-    """Return each run's value now or at the cursor; the newest validation too of a single run."""
-    if cursor is not None:
-        return [_value_text(columns[cursor], unit) for columns in lines[:_MOST_VALUES]]
-    texts = []
-    for _, curve in curves[:_MOST_VALUES]:
-        newest = curve.newest if curve.newest is not None else curve.series.newest
-        newest = newest and curve.factor * newest
-        texts.append(curve.why or _value_text(newest, unit))
-    if len(curves) == 1 and (validations := curves[0][1].validations):
-        texts.append(f"val {curves[0][1].why_validation or _value_text(validations[-1][1], unit)}")
-    return texts
+def _has_not_positive(curves: Sequence[tuple[int, Curve]], axis: TimeAxis) -> bool:
+    return any(
+        value is not None and value <= 0 for _, curve in curves for value in columns_of(curve, axis)
+    )
 
 
-def _value_text(value: float | None, unit: str) -> str:
-    """Write a value; a metric, which has no unit, gets more digits."""
-    if value is None:
-        return "–"
-    return units.rate(value) if unit else units.metric(value)
+def smoothed(columns: Columns, beside: int) -> Columns:
+    """Return the mean of each value and of as many columns to either side; gaps stay."""
+    means: list[float | None] = []
+    for x, value in enumerate(columns):
+        near = [v for v in columns[max(0, x - beside) : x + beside + 1] if v is not None]
+        means.append(None if value is None else math.fsum(near) / len(near))
+    return tuple(means)
 
 
 def columns_of(curve: Curve, axis: TimeAxis) -> tuple[float | None, ...]:
@@ -140,10 +192,20 @@ def columns_of(curve: Curve, axis: TimeAxis) -> tuple[float | None, ...]:
     return tuple(drawable(value and curve.factor * value) for value in axis.columns(curve.series))
 
 
-def dashed(columns: Sequence[float | None], number: int) -> tuple[float | None, ...]:
+def dashed(columns: Columns, number: int) -> Columns:
     """Return the line of a run with the dashes of its number."""
-    period, dash = _DASHES[number % len(_DASHES)]
+    period, dash = _DASHES[_dash_of(number)]
     return tuple(value if x % period < dash else None for x, value in enumerate(columns))
+
+
+def _dash_of(number: int) -> int:
+    """Return the dashes of a run: others once the colours begin again."""
+    return (number + number // len(HUES)) % len(SIGNS)
+
+
+def sign_of(number: int) -> tuple[str, str]:
+    """Return the line of a run in a legend, and its colour."""
+    return SIGNS[_dash_of(number)], _tone(number)
 
 
 def _tone(number: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -16,27 +16,43 @@ from textual.widgets import Static
 
 from dlmon.comparison.compared_run import Curve
 from dlmon.figures import units
-from dlmon.figures.report.curves import curves_of, metric_in_words
+from dlmon.figures.columns import matches
+from dlmon.figures.report.curves import (
+    EPOCHS,
+    STEPS,
+    TIME,
+    X_AXES,
+    Progress,
+    along,
+    curves_of,
+    metric_in_words,
+    progress_of,
+)
 from dlmon.figures.session.phases import reading_text
-from dlmon.session.learning import LOSS
+from dlmon.figures.value_axis import nice_step
+from dlmon.metric_files.file_session import FileSession, group_of
+from dlmon.session.learning import LOSS, MOST_METRICS
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from dlmon.statistics.series import Series
-from tui.drawing.time_axis import RunSpan, TimeWindow, ViewLength
+from tui.drawing.time_axis import WHOLE_RUN, RunSpan, TimeWindow, ViewLength
 from tui.machine.machine import grid_columns
-from tui.metrics.curve_chart import HUES, SIGNS, CurveChart
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
+from tui.metrics.curve_chart import NO_SMOOTHING, SMOOTHING, CurveChart, CurveStyle, sign_of
+from tui.screens.base import BACK, TickingScreen, hidden
 from tui.screens.chart_screen import AXIS, CURSOR, NEXT_VIEW, ChartsScreen
 from tui.screens.filtered import CLEAR_FILTER, FILTER, FilteredScreen
 from tui.screens.panes import ALONE, PanesScreen
 from tui.widgets.chart import ChartPicture
+from tui.widgets.lines import first_parts, fit
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 38, 7
 _NOTHING_YET = "no metric yet: each that the training reports has a chart"
 # Stands for a run that doesn't report a quantity, so that each run's value keeps its place.
 _NO_CURVE = Curve(Series(), 0)
 _NO_MATCH = "no metric has such a name"
-_APART, _LEAST_NAME = "   ", 8
-_INTERVAL_NS = 1_000_000_000
+_MOST_CHARTS = 60
+_ALL_GROUPS = ""
+_APART, _LEAST_NAME, _LEGEND_ROWS = "   ", 8, 3
+_INTERVAL_NS, _LEAST_SPAN = 1_000_000_000, 0.1
 
 
 class ChartGrid(VerticalScroll, can_focus=False, inherit_bindings=False):
@@ -46,10 +62,7 @@ class ChartGrid(VerticalScroll, can_focus=False, inherit_bindings=False):
 class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     """A chart for each metric of one or several runs, the newest values in its border.
 
-    Args:
-        sources: the runs.
-        names: the runs' names, which may be any text.
-        reads: whether this screen has to read the logs, because no other does.
+    It reads the logs itself only if it `reads`: a live screen below does that otherwise.
     """
 
     CSS_PATH = "metrics.tcss"
@@ -60,20 +73,20 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         FILTER,
         # Before "Back", which has the same key while there is no filter.
         CLEAR_FILTER,
+        Binding("x", "next_x_axis", "Axis", tooltip="Over time, steps, epochs or tokens"),
+        Binding("y", "log", "Log", tooltip="A logarithmic axis for metrics, or a linear one"),
+        Binding("b", "smooth", "Smooth", tooltip="Smooth curves lightly, strongly, or not"),
         NEXT_VIEW,
         *CURSOR,
-        HELP,
-        Binding("q", "leave", "Back", tooltip="Go back"),
-        THEME,
         hidden("escape", "escape", "Back to all", "Remove the cursor, then see the whole run"),
         hidden("m", "leave", "Back"),
+        hidden("g", "next_group", "Group", "Show only one group of metrics, such as perf/, or all"),
         hidden("up", "choose(-1)", "Chart above", "Choose the chart above"),
         hidden("down", "choose(1)", "Chart below", "Choose the chart below"),
         hidden("tab", "choose_pane(1)", "Next chart", "Choose the next chart"),
         hidden("shift+tab", "choose_pane(-1)", "Previous chart", "Choose the chart before"),
         *AXIS,
-        PALETTE,
-        QUIT,
+        *BACK,
     ]
 
     def __init__(
@@ -83,7 +96,17 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         self._sources, self._names, self._reads = sources, names, reads
         self._charts: dict[str, CurveChart] = {}
         self._typed = ""
+        self._group = _ALL_GROUPS
+        self._groups: Sequence[str] = ()
+        self._left_out = 0
+        """The number of charts that are not shown, because there are too many."""
         self._runs_text = Content("")
+        self._x_axis = TIME
+        self._progress: Sequence[Progress | None] = ()
+        self._progress_read_to: tuple[object, ...] = ()
+        self._unit_ns = 1e9
+        """The length on the axis that stands for one step, epoch or token."""
+        self._style = CurveStyle()
         self.window = TimeWindow(ViewLength.WHOLE)
 
     def compose_parts(self) -> ComposeResult:
@@ -103,7 +126,6 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         self.tick()
 
     def tick(self) -> None:
-        """Read new records, and paint."""
         if self._reads:
             for source in self._sources:
                 source.poll(SLICE_S)
@@ -120,10 +142,42 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
 
     @property
     def run(self) -> RunSpan:
-        """The time from the start to the end of the longest run."""
+        """The time, or the count, from the start to the end of the longest run."""
         lengths = [source.now() - self._start_ns(source) for source in self._sources]
         running = any(source.running for source in self._sources)
-        return RunSpan(0, max(1, *lengths), running, _INTERVAL_NS)
+        longest_ns = max(1, *lengths)
+        counts = [progress.counts[-1] for progress in self._progress if progress]
+        if counts:
+            # About as long as the run, so that zooming has the same steps; rounded, so that it
+            # seldom changes.
+            self._unit_ns = nice_step(longest_ns / max(counts))
+            longest_ns = int(max(counts) * self._unit_ns)
+        return RunSpan(0, max(1, longest_ns), running, _INTERVAL_NS)
+
+    def _x_axes(self) -> list[str]:
+        sessions = [source.session for source in self._sources]
+        counts = [x for x in X_AXES[1:] if any(progress_of(each, x) for each in sessions)]
+        return counts if counts and self._lacks_times else [TIME, *counts]
+
+    @property
+    def _files(self) -> list[FileSession]:
+        """The runs that other programs have recorded."""
+        sessions = (source.session for source in self._sources)
+        return [session for session in sessions if isinstance(session, FileSession)]
+
+    @property
+    def _lacks_times(self) -> bool:
+        return any(file.points.metrics and not file.has_times for file in self._files)
+
+    def _curves(self, source: SessionSource, progress: Progress | None) -> Mapping[str, Curve]:
+        """Return the curves of a run along the axis; none if it has no such count."""
+        over_steps = self._x_axis == STEPS
+        curves = curves_of(source.session, self._start_ns(source), over_steps)
+        if self._x_axis == TIME:
+            return curves
+        if progress is None:
+            return {}
+        return {name: along(curve, progress, self._unit_ns) for name, curve in curves.items()}
 
     @property
     def _visible_charts(self) -> list[CurveChart]:
@@ -141,7 +195,17 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         """Draw the visible charts and the legend of the runs."""
         if not self.has_parts:
             return
-        of_runs = [curves_of(source.session, self._start_ns(source)) for source in self._sources]
+        if self._x_axis == TIME and self._lacks_times:
+            self._x_axis = self._x_axes()[0]
+        until = (self._x_axis, *(source.session.last_t for source in self._sources))
+        if until != self._progress_read_to:
+            self._progress_read_to = until
+            self._progress = [
+                None if self._x_axis == TIME else progress_of(source.session, self._x_axis)
+                for source in self._sources
+            ]
+        run = self.run
+        of_runs = list(map(self._curves, self._sources, self._progress))
         curves = {
             name: [(number, of_run.get(name, _NO_CURVE)) for number, of_run in enumerate(of_runs)]
             for name in dict.fromkeys(name for of_run in of_runs for name in of_run)
@@ -152,14 +216,28 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         columns = self.plot_columns
         if columns < 1:
             return
-        axis = self.window.axis(self.run, columns)
+        axis = self.window.axis(run, columns)
         cursor = self.window.cursor_column(axis)
-        below = ChartPicture(cursor=cursor, times=axis.time_elapsed(0).unlabelled)
+        labels = axis.time_elapsed(0)
+        if self._x_axis != TIME:
+            labels = axis.counted(self._unit_ns)
+        below = ChartPicture(cursor=cursor, times=labels.unlabelled)
         for name, chart in self._charts.items():
             if chart in self._visible_charts and chart.is_on_screen:
                 chart.axes = axis, axis
                 reason = "no value in this time" if curves[name] else _NOTHING_YET
-                chart.show_curves(name, curves[name], axis, below, reason)
+                # Of a metric, any change may matter; of the machine, not that of a thousandth.
+                of_machine = any(curve.unit for _, curve in curves[name])
+                chart.show_curves(
+                    name,
+                    curves[name],
+                    axis,
+                    below,
+                    reason,
+                    least_span=_LEAST_SPAN if of_machine else 0.0,
+                    style=self._style,
+                    labels=labels,
+                )
         self._show_runs(self._window_text())
 
     def paint_window(self) -> None:
@@ -175,23 +253,35 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
 
     def _lay_out(self, names: Collection[str]) -> None:
         """Show a chart for each name that matches the filter; the grid scrolls if it must."""
-        grid, words = self.query_one(ChartGrid), self._typed.casefold().split()
+        grid = self.query_one(ChartGrid)
+        self._groups = list(dict.fromkeys(filter(None, map(group_of, names))))
+        names = list(filter(self._is_searched, names))
+        self._left_out = max(0, len(names) - _MOST_CHARTS)
+        names = names[:_MOST_CHARTS]
         new = [name for name in names if name not in self._charts]
         for name in new:
             self._charts[name] = CurveChart()
             self._charts[name].can_focus = True
         for name, chart in self._charts.items():
-            metric = metric_in_words(name).casefold()
-            chart.display = name in names and all(word in metric for word in words)
+            chart.display = name in names
         count = len([chart for chart in self._charts.values() if chart.display])
         self.query_one("#nothing").display = not count
         columns, most = grid_columns(count, *grid.size), max(1, grid.size.width // _LEAST_WIDTH)
-        has_room = 0 < columns <= most
-        grid.styles.grid_size_columns = columns if has_room else most
+        if not 0 < columns <= most:
+            columns = min(most, max(1, count))
+        has_room = -(-count // columns) * _LEAST_HEIGHT <= grid.size.height
+        grid.styles.grid_size_columns = columns
         grid.styles.grid_rows = "1fr" if has_room else str(_LEAST_HEIGHT)
         if new:
             grid.mount_all([self._charts[name] for name in new])
             self.call_after_refresh(self._mounted)
+
+    def _is_searched(self, name: str) -> bool:
+        """Return whether a metric is of the chosen group, and has the typed words in its names."""
+        if self._group not in (_ALL_GROUPS, group_of(name)):
+            return False
+        recorded = (raw for file in self._files for raw in file.names_of(name))
+        return matches((metric_in_words(name), *recorded), self._typed)
 
     def _mounted(self) -> None:
         """Focus the first chart if none is focused, and draw the charts in their new sizes."""
@@ -200,33 +290,98 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         self.paint()
 
     def _window_text(self) -> str:
-        """Say which time is shown, or where the cursor is."""
+        """Say how the curves are drawn, and which part is shown, or where the cursor is."""
         run, columns = self.run, self.plot_columns
         axis = self.window.axis(run, columns)
+        start, end = map(self._place_text, (axis.start_ns, axis.end_ns))
         if (read_ns := self.window.read_ns(axis)) is not None:
-            return f"at {units.clock(read_ns / 1e9)}"
-        if self.window.is_paused(run, columns):
-            start, end = (units.clock(t / 1e9) for t in (axis.start_ns, axis.end_ns))
-            return f"{start} – {end}, f follows"
-        text = self.window.shown_part(run, columns)
-        return f"{text}, {self._zoom_note}" if self._zoom_note else text
+            part = f"at {self._place_text(read_ns)}"
+        elif self.window.is_paused(run, columns):
+            part = f"{start} – {end}, f follows"
+        else:
+            part = self.window.shown_part(run, columns)
+            if self._x_axis != TIME and part != WHOLE_RUN:
+                part = f"{start} – {end}"
+        style = self._style
+        sessions = (source.session for source in self._sources)
+        counts = [len(s.learning.names) for s in sessions if not isinstance(s, FileSession)]
+        most = max(counts, default=0)
+        if any(file.points.names_left_out for file in self._files):
+            most = max(len(file.points.metrics) for file in self._files)
+        problems = dict.fromkeys(file.points.problem for file in self._files)
+        parts = (
+            *(problem or "" for problem in problems),
+            f"the first {most:,} metrics" * (most >= MOST_METRICS),
+            f"{self._left_out:,} more charts: / searches" * bool(self._left_out),
+            self._group_text,
+            f"over {self._x_axis}" * (self._x_axis != TIME),
+            "log y" * style.is_log,
+            f"{style.smoothing} smoothing" * (style.smoothing != NO_SMOOTHING),
+            part,
+            self._zoom_note,
+        )
+        return ", ".join(filter(None, parts))
+
+    @property
+    def _group_text(self) -> str:
+        if self._group != _ALL_GROUPS:
+            return f"group {self._group}/"
+        return f"{len(self._groups)} groups: g" if len(self._groups) > 1 else ""
+
+    def _place_text(self, t_ns: int) -> str:
+        if self._x_axis == TIME:
+            return units.clock(t_ns / 1e9)
+        count = t_ns / self._unit_ns
+        return f"{count:,.1f} epochs" if self._x_axis == EPOCHS else f"{count:,.0f} {self._x_axis}"
 
     def _show_runs(self, text: str) -> None:
-        """Write the legend of the runs, and a text after it."""
-        count = len(self._names)
-        room = self.size.width - cell_len(text) - (count + 1) * cell_len(_APART)
-        parts = []
-        for number, name in enumerate(self._names):
-            sign = SIGNS[number % len(SIGNS)]
-            line = Content.styled(sign, f"$chart-{HUES[number % len(HUES)]}")
-            cells = max(_LEAST_NAME, room // count - cell_len(sign) - 1)
-            parts.append(Content.assemble(line, " ", Content(name).truncate(cells, ellipsis=True)))
-        runs_text = Content(_APART).join([*parts, Content.styled(text, "$text-muted 60%")])
+        """Write the legend of the runs, and a text after it, in up to `_LEGEND_ROWS` rows."""
+        width = max(_LEAST_NAME, self.size.width - 2)
+        signs = [sign_of(number) for number in range(len(self._names))]
+        for most in range(width - _LEAST_NAME, _LEAST_NAME, -_LEAST_NAME):
+            names = [fit(first_parts(name, most, ", "), most).rstrip() for name in self._names]
+            texts = [f"{sign} {name}" for (sign, _), name in zip(signs, names, strict=True)]
+            apart = _between([*texts, text], width)
+            if apart.count("\n") < _LEGEND_ROWS:
+                break
+        parts = [
+            Content.assemble(Content.styled(sign, hue), " ", name, between)
+            for (sign, hue), name, between in zip(signs, names, apart, strict=True)
+        ]
+        runs_text = Content.assemble(*parts, Content.styled(text, "$text-muted 60%"))
         if runs_text != self._runs_text:
             self._runs_text = runs_text
             self.query_one("#runs", Static).update(runs_text)
 
     # ---- what keys do ----
+
+    def action_next_x_axis(self) -> None:
+        """Draw over the next axis that the runs have; a part that was zoomed to is left."""
+        axes = self._x_axes()
+        if len(axes) == 1:
+            self.notify("these runs have no steps, epochs or tokens yet: x is the time")
+        self._x_axis = axes[(axes.index(self._x_axis) + 1) % len(axes)]
+        self.window = TimeWindow(ViewLength.WHOLE)
+        self.paint()
+
+    def action_next_group(self) -> None:
+        """Show the metrics of the next group, which is named before a `/`; after the last, all."""
+        groups = [_ALL_GROUPS, *self._groups]
+        if len(groups) == 1:
+            self.notify("these metrics have no groups: a group is what is before a / in a name")
+        at = groups.index(self._group) if self._group in groups else 0
+        self._group = groups[(at + 1) % len(groups)]
+        self.filter(self._typed)
+
+    def action_log(self) -> None:
+        self._style = replace(self._style, is_log=not self._style.is_log)
+        self.paint()
+
+    def action_smooth(self) -> None:
+        names = list(SMOOTHING)
+        after = names.index(self._style.smoothing) + 1
+        self._style = replace(self._style, smoothing=names[after % len(names)])
+        self.paint()
 
     def action_choose(self, rows: int) -> None:
         """Focus the chart this many rows below; negative rows go up."""
@@ -260,3 +415,13 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             self._show_window(whole)
         else:
             self.action_leave()
+
+
+def _between(texts: Sequence[str], width: int) -> list[str]:
+    """Return what stands between texts side by side: a gap, or a new line if a text is too long."""
+    between, taken = [], cell_len(texts[0])
+    for text in texts[1:]:
+        taken += len(_APART) + cell_len(text)
+        between.append(_APART if taken <= width else "\n")
+        taken = taken if taken <= width else cell_len(text)
+    return between

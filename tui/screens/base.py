@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -69,6 +69,23 @@ def cover_without_room(screen: Screen[Any], size: Size) -> None:
 def hidden(key: str, action: str, description: str = "", tooltip: str = "") -> Binding:
     """Return a binding that the footer does not show."""
     return Binding(key, action, description, show=False, tooltip=tooltip)
+
+
+BACK = (
+    HELP,
+    Binding("q", "leave", "Back", tooltip="Go back"),
+    THEME,
+    hidden("escape", "leave", "Back"),
+    PALETTE,
+    QUIT,
+)
+"""The last keys of a screen that is left for the one below it."""
+
+
+PAGE_KEYS = (
+    hidden("pageup", "page(-1)", "Page up"),
+    hidden("pagedown,space", "page(1)", "Page down"),
+)
 
 
 def topics_of(*pages: Path) -> tuple[tuple[str, str], ...]:
@@ -144,6 +161,13 @@ class BaseScreen(SteadyScreen[None]):
         """Return the current tooltip of an action, "" for that of its binding."""
         return ""
 
+    WHY_NOT: ClassVar[Mapping[str, str]] = {}
+    """Why an action can't be done, by its name: said if its key is pressed then."""
+
+    def why_not(self, action: str) -> str | None:
+        """Return why an action can't be done now, if a person needs to know."""
+        return self.WHY_NOT.get(action)
+
     @property
     def first_steps(self) -> tuple[tuple[str, str], ...]:
         """Names and sentences that stand at the top of the help, a line each."""
@@ -151,7 +175,6 @@ class BaseScreen(SteadyScreen[None]):
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        """Names and sentences that the help explains."""
         return topics_of(*self.HELP_PAGES)
 
     @property
@@ -168,8 +191,6 @@ class BaseScreen(SteadyScreen[None]):
         return self.is_active or isinstance(self.app.screen, ModalScreen)
 
     def ask(self, question: QuestionScreen, take: Callable[[str], None]) -> None:
-        """Ask a question over this screen, and pass the answer on."""
-
         def answered(answer: str | None) -> None:
             self._question = None
             take(answer or "stay")

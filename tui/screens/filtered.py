@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding
 from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.screens.base import BaseScreen, hidden
-from tui.widgets.text_field import WholeFilterField
+from tui.widgets.text_field import FilterField
 
 if TYPE_CHECKING:
     from tui.widgets.tables import SortedTable
@@ -41,14 +41,16 @@ ROW_KEYS = (
 class FilteredScreen(BaseScreen):
     """A screen that lays out `filter_field` and a table; letters are commands until `/`."""
 
+    FILTER_PLACEHOLDER: ClassVar[str] = "Type to filter"
+
     @property
     def table(self) -> SortedTable[Any]:
         raise NotImplementedError
 
     @cached_property
-    def filter_field(self) -> WholeFilterField:
+    def filter_field(self) -> FilterField:
         """The field for the filter, hidden while there is none."""
-        field = WholeFilterField()
+        field = FilterField(self.FILTER_PLACEHOLDER)
         field.display = False
         return field
 
@@ -73,11 +75,13 @@ class FilteredScreen(BaseScreen):
         """Offer to clear the filter only if there is one, and no filter while one is typed."""
         if action == "filter":
             return self.focused is not self.filter_field
-        return action != "clear_filter" or self.filter_field.display
+        if action == "clear_filter":
+            return self.filter_field.display
+        return super().check_action(action, parameters)
 
     def action_filter(self) -> None:
         self.filter_field.display = True
-        self.filter_field.focus()
+        self.set_focus(self.filter_field)
         self.refresh_bindings()
 
     def action_clear_filter(self) -> None:

@@ -57,6 +57,8 @@ class FormScreen(Dialog[Result]):
                     yield Label(field.title)
                     text_field = TextField(placeholder=field.placeholder, id=field.name)
                     text_field.value = field.value
+                    # What is typed is added to it.
+                    text_field.select_on_focus = False
                     yield text_field
             yield Static(id="summary")
         yield KeyFooter()

@@ -8,7 +8,7 @@ from dlmon.options.settings import remember, remembered
 from tui.screens.base import BaseScreen, hidden
 
 _HIDDEN = "hidden-panes"
-_MOST_PANES = 6
+_MOST_PANES = 8
 _TOGGLE = "toggle_pane"
 _IN_CAPITALS = {"cpu": "CPU", "gpus": "GPUs"}
 
@@ -31,7 +31,6 @@ class PanesScreen(BaseScreen):
         raise NotImplementedError
 
     def arrange_panes(self) -> None:
-        """Lay out the visible panes, and draw them."""
         raise NotImplementedError
 
     @property

@@ -11,6 +11,7 @@ from textual.binding import Binding
 from dlmon.figures import units
 from dlmon.figures.session.phases import reading_text
 from dlmon.figures.session.playback import HOW_TO_SAY, read_moment, speed_text
+from dlmon.session.marks import MarkKind
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SPEEDS, Player
 from tui.drawing.time_axis import ZOOM_NOTE_S
@@ -18,6 +19,7 @@ from tui.screens.base import BaseScreen, hidden
 from tui.screens.form import Field, FormScreen
 from tui.widgets.lines import (
     APART,
+    HIGH,
     MUTED,
     PLAIN,
     STRONG,
@@ -65,7 +67,7 @@ PLAYBACK_KEYS = [
             group=_MARK,
         ),
         Binding(
-            "p",
+            "N",
             "seek_mark(-1)",
             "Previous mark",
             tooltip="Go to the previous epoch, stall, throttling or notice",
@@ -78,7 +80,9 @@ PLAYBACK_KEYS = [
 ]
 
 
-_LONGEST_BAR, _SHORTEST_BAR = 40, 8
+_LONGEST_BAR, _SHORTEST_BAR, _STATE_CELLS = 100, 8, len("replay paused")
+_TICKS = {MarkKind.EPOCH: ("│", PLAIN), MarkKind.STALL: ("!", HIGH)}
+"""The ticks of the slider; a stall hides the end of an epoch."""
 
 PLAYBACK_HELP = Path(__file__).with_name("playback.md")
 
@@ -89,7 +93,6 @@ class PlaybackLine(Lines):
     DEFAULT_CSS = "PlaybackLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, player: Player, note: str) -> list[TextRow]:
-        """Return the position, and the note if both fit."""
         note = note or reading_text(player.ahead_share)
         end: TextRow = ((note, MUTED),) if note else ()
         start = _position(player, width - row_width(end) - (APART if end else 0))
@@ -106,10 +109,27 @@ def _position(player: Player, room: int) -> TextRow:
     position_ns, length_ns = player.now() - player.start_ns, player.end_ns - player.start_ns
     at, end = (units.clock(ns / 1e9) for ns in (position_ns, length_ns))
     end += " and growing" if player.is_growing else ""
-    cells = room - len(state) - len(at) - len(end) - 5
+    cells = room - max(_STATE_CELLS, len(state)) - len(at) - len(end) - 3
     share = position_ns / length_ns if length_ns > 0 else 0.0
-    done = bar_on_track(share, max(_SHORTEST_BAR, min(_LONGEST_BAR, cells)))
-    return ((f"{state:<13}", STRONG), (f" {at} ", PLAIN), *done, (f" {end}", PLAIN))
+    bar = bar_on_track(share, max(_SHORTEST_BAR, min(_LONGEST_BAR, cells)))
+    return (
+        (f"{state:<{_STATE_CELLS}}", STRONG),
+        (f" {at} ", PLAIN),
+        *_with_ticks(bar, player),
+        (f" {end}", PLAIN),
+    )
+
+
+def _with_ticks(bar: TextRow, player: Player) -> TextRow:
+    """Draw the ends of epochs and the stalls into a bar, unless they would fill it."""
+    cells = [(character, style) for text, style in bar for character in text]
+    length_ns = max(1, player.end_ns - player.start_ns)
+    for kind, tick in _TICKS.items():
+        times = [mark.t for mark in player.marks if mark.kind == kind]
+        if len(times) <= len(cells) // 2:
+            for t in times:
+                cells[min((t - player.start_ns) * len(cells) // length_ns, len(cells) - 1)] = tick
+    return tuple(cells)
 
 
 class SeekScreen(FormScreen[float]):
@@ -139,7 +159,6 @@ class PlaybackControls(BaseScreen):
 
     @property
     def player(self) -> Player:
-        """The player of the recording."""
         raise NotImplementedError
 
     def go_to_mark(self, forward: bool) -> str | None:
@@ -147,7 +166,6 @@ class PlaybackControls(BaseScreen):
         raise NotImplementedError
 
     def show_moment(self) -> None:
-        """Show the moment that the player has moved to."""
         raise NotImplementedError
 
     def name_of_action(self, action: str) -> str:

@@ -34,7 +34,7 @@ _RUN = _Wording(
 _SCRIPT = _Wording(
     "The script is still running.",
     "Stop this script?",
-    "interrupted as by Ctrl-C; ended after 5 s more",
+    "it may save if it handles SIGTERM; else as by Ctrl-C",
     "the script goes on; dlmon attach shows it again",
     "the same command starts again, in the same directory",
 )
@@ -91,18 +91,16 @@ class OutOfQueueScreen(QuestionScreen):
 
 
 class AgainScreen(QuestionScreen):
-    """Answers `again` or `stay`; repeating one run of a series `ends_series`."""
+    """Answers `again` or `stay`."""
 
     ANSWERS = (
         AnswerButton("again", "a", "Stop it and run again", "", "error", "Again"),
         stay("Go on"),
     )
 
-    def __init__(self, header: SessionHeader, ends_series: bool = False) -> None:
+    def __init__(self, header: SessionHeader) -> None:
         words = _wording_of(header)
         after = [("Then", words.if_repeated)]
-        if ends_series:
-            after.append(("", "once; no other run of this series follows"))
         super().__init__(words.still_runs, after=after, follows=(words.if_stopped,))
 
 
@@ -131,6 +129,11 @@ class SessionControls(BaseScreen):
             return self.shown_session.running and not self.stop_requested
         return super().check_action(action, parameters)
 
+    def why_not(self, action: str) -> str | None:
+        if action in ("stop", "detach"):
+            return "it is stopping already" if self.shown_session.running else "the run is over"
+        return super().why_not(action)
+
     def action_stop(self) -> None:
         self.ask(StopScreen(self.shown_session.session.header), self._take_stop_answer)
 
@@ -139,7 +142,6 @@ class SessionControls(BaseScreen):
             self.stop()
 
     def stop(self) -> bool:
-        """Ask the session to stop; return whether that is possible."""
         if self.stop_requested:
             return True
         if not self.shown_session.stop():

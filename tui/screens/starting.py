@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -70,6 +70,10 @@ class StartingScreen(BaseScreen):
         if self.is_attached:
             self.run_worker(partial(self._work, self))
 
+    WHY_NOT: ClassVar[Mapping[str, str]] = {
+        "stop": "it is just starting: q leaves",
+    }
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only a session that waits in a queue."""
         if action == "stop":
@@ -86,7 +90,6 @@ class StartingScreen(BaseScreen):
             self.take_out_of_queue()
 
     def show_text(self, sentence: str) -> None:
-        """Show another sentence."""
         for waiting in self.query("#waiting").results(Static):
             waiting.update(Content(sentence), layout=False)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -52,8 +53,9 @@ class HostSessionsScreen(SessionsScreen):
         ask: Callable[[], Awaitable[tuple[list[SessionEntry], list[SweepEntry]]]],
         log_dir: str | None = None,
         hidden: frozenset[str] = frozenset(),
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(list, hidden=hidden)
+        super().__init__(list, hidden=hidden, wall_clock=wall_clock)
         self._details.host = clean(host)
         self._host = host
         self._ask = ask
@@ -66,8 +68,13 @@ class HostSessionsScreen(SessionsScreen):
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
-        names = ("Filter", "Order", "status", "time")
+        names = ("Filter", "Order", "result")
         return (*topics_of(_ABOUT), *(topic for topic in super().topics if topic[0] in names))
+
+    WHY_NOT: ClassVar[Mapping[str, str]] = {
+        "show": "no session is highlighted",
+        **dict.fromkeys(_HERE_ONLY, "the session is on another machine: dlmon fetch copies it"),
+    }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer nothing that needs a log on this machine; a sweep can't be shown from here."""
@@ -82,7 +89,6 @@ class HostSessionsScreen(SessionsScreen):
             self.post_message(ShowHostSession(self._host, session, self._log_dir))
 
     async def _show_again(self) -> None:
-        """Show the sessions that the host lists, or say why it lists none."""
         try:
             entries, sweeps = await self._ask()
         except (SshError, HostRefusal, LogError) as error:

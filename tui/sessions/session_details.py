@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dlmon.figures.session.session_list import (
+from dlmon.figures import units
+from dlmon.figures.lists.session_list import (
     Recorded,
     RunOfSweep,
     can_be_resumed,
     done_text,
     id_with_name,
+    kind_of,
     outcome,
     settings_text,
     speed_text,
@@ -20,6 +22,7 @@ from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, TextRow, shows, wrapped
 
+_TITLES = {"sweep": "Sweep", "ab": "Pairs", "try": "Try"}
 _ENTER = {
     Status.QUEUED: ": Enter waits for it",
     Status.RUNNING: ": Enter shows it live",
@@ -39,7 +42,7 @@ class SessionDetails(Lines):
 
     def show(self, entry: Recorded | None, run: RunOfSweep | None = None) -> None:
         """Show a session, with its part in a sweep if it has one, a sweep, or nothing."""
-        title = "Sweep" if isinstance(entry, SweepEntry) else "Session"
+        title = _TITLES[kind_of(entry)] if isinstance(entry, SweepEntry) else "Session"
         self.set_titles(title if entry else "")
         self._show(entry, run)
 
@@ -50,7 +53,7 @@ class SessionDetails(Lines):
         if entry is None:
             return []
         if isinstance(entry, SweepEntry):
-            rows = self._of_sweep(entry)
+            rows = self._of_sweep(entry, width)
         else:
             rows = self._of_session(entry, run, width, height)
         path = shown_path(entry.path) if self.host is None else f"its log is on {self.host}"
@@ -58,14 +61,16 @@ class SessionDetails(Lines):
 
     _show = shows(rows)
 
-    def _of_sweep(self, entry: SweepEntry) -> list[TextRow]:
-        done = f"{done_text(entry)} combinations done{without_result_text(entry.sweep)}"
+    def _of_sweep(self, entry: SweepEntry, width: int) -> list[TextRow]:
+        done = f"{done_text(entry)}{'' if entry.plan.pairs else ' combinations'} done"
+        done += without_result_text(entry.sweep)
+        found = wrapped(next(iter(findings(entry.sweep)), ""), width, 2)
         return [
             ((id_with_name(entry.header.id, entry.label), STRONG),),
             *_note(entry),
-            ((plan_text(entry.plan), PLAIN),),
+            *[((line, PLAIN),) for line in found],
             ((f"{done}; {self._next_step(entry)}", PLAIN),),
-            *[((sentence, PLAIN),) for sentence in findings(entry.sweep)[:1]],
+            ((plan_text(entry.plan), PLAIN),),
         ]
 
     def _next_step(self, entry: SweepEntry) -> str:
@@ -77,7 +82,7 @@ class SessionDetails(Lines):
             return f"process {entry.pid} runs it"
         if can_be_resumed(entry):
             return "Enter resumes it"
-        return "Enter shows its table and its chart"
+        return f"Enter shows its {'pairs' if entry.plan.pairs else 'table and its chart'}"
 
     def _of_session(
         self, entry: SessionEntry, run: RunOfSweep | None, width: int, height: int
@@ -86,7 +91,10 @@ class SessionDetails(Lines):
         if run is not None:
             of_sweep = ((f"  {run.text}, a run of {run.sweep.header.id}", MUTED),)
         return [
-            ((id_with_name(entry.header.id, entry.label), STRONG), *of_sweep),
+            (
+                (id_with_name(entry.header.id, entry.label), STRONG),
+                *(of_sweep or ((f"  {units.day_and_time(entry.header.wall)}", MUTED),)),
+            ),
             *_note(entry),
             ((settings_text(entry), PLAIN),),
             *self._outcome_rows(entry, width, height - 2 - len(_note(entry))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -11,30 +11,34 @@ from rich.cells import cell_len
 
 from dlmon.figures import units
 from dlmon.figures.columns import Column
-from dlmon.figures.session.session_columns import COLUMNS, COLUMNS_BY_NAME
-from dlmon.figures.session.session_list import (
+from dlmon.figures.lists.session_columns import COLUMNS, COLUMNS_BY_NAME
+from dlmon.figures.lists.session_list import (
     Recorded,
     RunOfSweep,
+    bad_loss_text,
     device_of,
     grouped,
     matching,
-    outcome,
+    result_text,
     runs_of_sweeps,
     sweep_outcome,
+    what_of,
 )
 from dlmon.log.directory import SessionEntry
+from dlmon.log.label import Label
 from dlmon.records import Status
+from dlmon.render.wrap import first_words
 from dlmon.sweep.log import SweepEntry
 from tui.widgets import tables
 from tui.widgets.lines import (
     ACCENT,
     BAD,
-    GOOD,
     MUTED,
     PLAIN,
     STRONG,
     TextRow,
     TextRun,
+    whole_parts,
     wrapped,
 )
 from tui.widgets.tables import SortedTable
@@ -42,12 +46,17 @@ from tui.widgets.tables import SortedTable
 _STATUS_STYLES = {
     Status.QUEUED: MUTED,
     Status.RUNNING: ACCENT,
-    Status.COMPLETED: GOOD,
+    Status.COMPLETED: PLAIN,
     Status.STOPPED: PLAIN,
     Status.UNKNOWN: MUTED,
 }
-_SHORT_NAME, _WIDTH_FOR_LONG_NAME = 12, 100
-_LEAST_TIME = len("10.17 s ± 0.01 per epoch")
+_LEAST_WHAT, _LEAST_TIME = 24, len("10.17 s ± 0.01 per epoch")
+_SHARE = 3
+"""What trained and its result have at least these cells, and a third of the width."""
+_SAYS_NOTHING_ALONE = ("device", "host")
+"""The columns that are not shown if all their texts are alike."""
+# How long ago the sessions began is written anew.
+_REFRESH_S = 30.0
 
 STARTED = "started"
 """The column by which the runs of a sweep are grouped below it."""
@@ -55,7 +64,6 @@ TIME = "time"
 """The last column, which takes the rest of the width and is always shown."""
 _SHORTER: dict[str, tuple[int, Callable[[Recorded], str]]] = {
     "device": (2, lambda entry: "" if isinstance(entry, SweepEntry) else device_of(entry)[0]),
-    STARTED: (3, lambda entry: units.day_and_time(entry.header.wall)[len("2026-") :]),
 }
 """The shorter text of a column, and its turn among the columns that are dropped to save room."""
 
@@ -93,6 +101,17 @@ class SessionList(SortedTable[Recorded]):
     _columns: tuple[int, Sequence[Column[Recorded]]] = (-1, ())
     hidden: frozenset[str] = frozenset()
     """The columns that the user hid."""
+
+    def __init__(self, wall_clock: Callable[[], float], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._wall_clock = wall_clock
+
+    def on_mount(self) -> None:
+        self.set_interval(_REFRESH_S, self._write_ages)
+
+    def _write_ages(self) -> None:
+        self._columns = (-1, ())
+        self.redraw()
 
     @property
     def run_of_sweep(self) -> RunOfSweep | None:
@@ -170,23 +189,20 @@ class SessionList(SortedTable[Recorded]):
             (f"{branch}{'▸' if index == self.index else ' '}", MUTED),
             (f"{mark} ", ACCENT),
         ]
-        columns = self.columns(width)[:-1]
-        has_names = any(column.name == "name" for column in columns)
-        styles = {
-            STARTED: MUTED,
-            "name": STRONG,
-            "workload": PLAIN if has_names else STRONG,
-            "status": _STATUS_STYLES.get(entry.status, BAD),
-            "host": MUTED,
-        }
-        for column in columns:
+        style = _STATUS_STYLES.get(entry.status, BAD)
+        loss = PLAIN
+        if isinstance(entry, SessionEntry) and bad_loss_text(entry):
+            style = loss = BAD
+        styles = {STARTED: MUTED, "what": STRONG, "host": MUTED, "loss": loss}
+        for column in self.columns(width)[:-1]:
             runs.append((self._cell(column, entry), styles.get(column.name, PLAIN)))
+        room = max(1, width - sum(cell_len(text) for text, _ in runs))
         if isinstance(entry, SweepEntry):
-            return (*runs, (sweep_outcome(entry), STRONG))
-        result = outcome(entry)
-        if run is not None:
-            return (*runs, (result, PLAIN), (f"{'  ' if result else ''}{run.text}", MUTED))
-        return (*runs, (result, PLAIN))
+            state = "" if entry.status == Status.COMPLETED else f"{entry.status}: "
+            return (*runs, (first_words(f"{state}{sweep_outcome(entry)}", room), STRONG))
+        of_sweep = "" if run is None else f"  {run.text}"
+        result = whole_parts(result_text(entry), room - cell_len(of_sweep))
+        return (*runs, (result, style), (of_sweep if result else of_sweep.lstrip(), MUTED))
 
     def _branch(self, index: int) -> str:
         """Return the line that connects a run with its sweep, if that is shown above."""
@@ -217,34 +233,54 @@ class SessionList(SortedTable[Recorded]):
         return self._columns[1]
 
     def _columns_for(self, width: int) -> list[Column[Recorded]]:
-        most = _SHORT_NAME if width < _WIDTH_FOR_LONG_NAME else COLUMNS_BY_NAME["name"].cells
-        name_column = replace(COLUMNS_BY_NAME["name"], text=self._name_of, cells=most)
         *columns, time = COLUMNS
+        now = self._wall_clock()
+        written: dict[str, Callable[[Recorded], str]] = {
+            STARTED: lambda entry: units.ago(entry.header.wall, now),
+            "what": self._what_of,
+        }
         fitted = (
-            self._fitted(name_column if column.name == "name" else column)
+            self._fitted(replace(column, text=written.get(column.name, column.text)))
             for column in columns
             if column.name not in self.hidden
         )
         visible = {column.name: column for column in fitted if column.cells}
+        what = visible.get("what")
+        if what is not None:
+            least = max(_LEAST_WHAT, width // _SHARE)
+            visible["what"] = replace(what, cells=min(what.cells, least))
+        room = width - self.FRONT - max(_LEAST_TIME, width // _SHARE)
         shorter = ((order, name, text) for name, (order, text) in _SHORTER.items())
         dropped = ((column.dropped, column.name, None) for column in columns if column.dropped)
         for _, name, text in sorted((*shorter, *dropped), key=itemgetter(0)):
-            columns_width = sum(column.cells + self.GAP for column in visible.values())
-            if self.FRONT + columns_width + _LEAST_TIME <= width:
+            if self._cells_of(visible.values()) <= room:
                 break
             if text is None:
                 visible.pop(name, None)
             elif name in visible:
                 visible[name] = self._fitted(replace(visible[name], text=text))
+        if what is not None:
+            spare = max(0, room - self._cells_of(visible.values()))
+            cells = min(what.cells, visible["what"].cells + spare)
+            visible["what"] = replace(
+                what, cells=cells, text=lambda entry: first_words(self._what_of(entry), cells)
+            )
         return [*visible.values(), time]
+
+    def _cells_of(self, columns: Iterable[Column[Recorded]]) -> int:
+        return sum(column.cells + self.GAP for column in columns)
 
     def _fitted(self, column: Column[Recorded]) -> Column[Recorded]:
         """Return a column with the cells that it needs: 0 if it is empty."""
-        widest = max(map(cell_len, map(column.text, self.all_rows or ())), default=0)
+        texts = set(map(column.text, self.all_rows or ()))
+        if column.name in _SAYS_NOTHING_ALONE and len(texts - {""}) == 1:
+            texts = set()
+        widest = max(map(cell_len, texts), default=0)
         needed = max(widest, cell_len(column.heading)) if widest else 0
         return replace(column, cells=min(column.cells, needed))
 
-    def _name_of(self, entry: Recorded) -> str:
-        """Return a recording's name; a run named like its sweep, which is above it, has none."""
-        name, run = entry.label.name or "", self._runs.get(entry.header.id)
-        return "" if run is not None and run.sweep.label.name == name else name
+    def _what_of(self, entry: Recorded) -> str:
+        """Return what trained; a run named like its sweep, which is above it, has no name."""
+        run = self._runs.get(entry.header.id)
+        is_named = run is None or run.sweep.label.name != entry.label.name
+        return what_of(entry if is_named else replace(entry, label=Label()))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,8 +14,8 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from dlmon.figures import units
-from dlmon.figures.session.session_columns import COLUMNS_BY_NAME
-from dlmon.figures.session.session_list import (
+from dlmon.figures.lists.session_columns import COLUMNS_BY_NAME
+from dlmon.figures.lists.session_list import (
     Recorded,
     can_be_resumed,
     id_with_name,
@@ -144,13 +145,7 @@ class LabelForm(FormScreen[label.Label]):
 
 
 class SessionsScreen(ExportControls, FilteredScreen):
-    """All sessions and sweeps of the log directory, newest first.
-
-    Args:
-        read: returns the current sessions.
-        read_sweeps: returns the current sweeps.
-        hidden: the columns that the user hid.
-    """
+    """All sessions and sweeps of the log directory, newest first."""
 
     CSS_PATH = "sessions.tcss"
     # Letters are commands until the filter has the focus.
@@ -196,11 +191,12 @@ class SessionsScreen(ExportControls, FilteredScreen):
         read: Callable[[], list[SessionEntry]],
         read_sweeps: Callable[[], list[SweepEntry]] = list,
         hidden: frozenset[str] = frozenset(),
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
         self._read = read
         self._read_sweeps = read_sweeps
-        self._list = SessionList(id="sessions")
+        self._list = SessionList(wall_clock, id="sessions")
         self._list.hidden = hidden
         self._details = SessionDetails(id="details")
 
@@ -223,6 +219,11 @@ class SessionsScreen(ExportControls, FilteredScreen):
 
     def on_row_list_row_chosen(self) -> None:
         self.action_show()
+
+    WHY_NOT: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("show", "mark", "rename", "delete", "replay", "report", "export", "metrics"),
+        "no session is highlighted",
+    )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only actions that the highlighted or marked rows allow."""

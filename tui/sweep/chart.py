@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from textual import events
 
+from dlmon.comparison.compared_run import Curve
 from dlmon.figures import sections
+from dlmon.figures.report.curves import curve_of, value_texts
 from dlmon.figures.sections import Line
 from dlmon.figures.value_axis import is_doubling, nice_top
+from dlmon.render.wrap import shortened
+from dlmon.session.learning import LOSS
+from dlmon.session.session import Session
 from tui.drawing.plot import COLUMNS_PER_CELL
-from tui.drawing.time_axis import TimeLabels
+from tui.drawing.time_axis import RunSpan, TimeLabels, TimeWindow, ViewLength
+from tui.metrics.curve_chart import CurveChart, CurveStyle, columns_of
 from tui.widgets.chart import Chart, ChartPicture, Dot
 from tui.widgets.lines import BAD, MUTED, PLAIN, TextRow, TextRun, cut
 
@@ -25,6 +31,9 @@ _MARKERS = "●◆■▲▼★"
 _MARGIN = 2
 """Cells between the ends of the axis and the outermost points."""
 _GAP = 2
+THROUGHPUT = "throughput"
+_WIDE_RANGE = 30
+_WHOLE = TimeWindow(ViewLength.WHOLE)
 
 
 class SweepChart(Chart):
@@ -62,10 +71,58 @@ class SweepChart(Chart):
         return [legend(names, width), *super().draw(width, height - 1)]
 
 
+class RunCurves(CurveChart):
+    """The losses of a sweep's runs over time, the chosen one before the others."""
+
+    def __init__(self) -> None:
+        super().__init__(id="curves")
+        self._curves: dict[int, Mapping[str, Curve]] = {}
+
+    def take(self, number: int, session: Session) -> None:
+        """Take the curves of a run, which stay once it is over."""
+        start_ns = session.training_start or session.header.t
+        curves = {THROUGHPUT: Curve(session.throughput, start_ns, unit=session.throughput_unit)}
+        if (loss := session.learning.metrics.get(LOSS)) is not None:
+            curves[LOSS] = curve_of(loss, start_ns)
+        known = {name: curve for name, curve in curves.items() if curve.series.end_ns is not None}
+        if known:
+            self._curves[number] = known
+
+    @property
+    def has_curves(self) -> bool:
+        return bool(self._curves)
+
+    def show_runs(self, chosen: int, name: str) -> None:
+        """Draw the losses of all runs, or their throughputs where none reports a loss.
+
+        The border has the value of the chosen run after its name.
+        """
+        quantity = LOSS if any(LOSS in of_run for of_run in self._curves.values()) else THROUGHPUT
+        curves = {n: run[quantity] for n, run in self._curves.items() if quantity in run}
+        ends = [(curve.series.end_ns or 0) - curve.start_ns for curve in curves.values()]
+        if not curves or self.plot_columns < 1:
+            return
+        axis = _WHOLE.axis(RunSpan(0, max(1, *ends), False), self.plot_columns)
+        right = ""
+        if chosen in curves:
+            right = " ".join(
+                (
+                    shortened(name, self.size.width // 2),
+                    *value_texts([curves[chosen]], None),
+                    curves[chosen].unit,
+                )
+            )
+        values = [value for c in curves.values() for value in columns_of(c, axis) if value]
+        # One run that diverges would flatten all others.
+        is_log = quantity == LOSS and bool(values) and 0 < _WIDE_RANGE * min(values) < max(values)
+        style = CurveStyle(is_log, chosen=chosen)
+        self.show_curves(quantity, [*curves.items()], axis, right=right.strip(), style=style)
+
+
 def _notes(chart: sections.LineChart) -> list[str]:
     """Explain the crosses and a logarithmic axis, if the chart has them."""
     notes = ["✗ memory ran out"] * any(line.out_of_memory for line in chart.lines)
-    notes += ["logarithmic from left to right"] * is_doubling([x for x, _ in chart.x_labels])
+    notes += ["log x"] * is_doubling([x for x, _ in chart.x_labels])
     return notes or [""]
 
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
+from textual.containers import Container, Horizontal
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
-from dlmon.figures.sections import Table
+from dlmon.figures.sections import LineChart, Table
 from dlmon.figures.sweeps import (
     findings,
+    left_text,
     picture_of,
     plan_text,
     problems_of,
     resumed_by,
     run_text,
+    running_row,
     slot_text,
     status_of,
     sweep_table,
@@ -34,14 +37,17 @@ from dlmon.options.run_options import option_name
 from dlmon.records import Event, Slot
 from dlmon.records.sanitize import clean
 from dlmon.render.lines import lines_of
+from dlmon.render.wrap import shortened
+from dlmon.sweep.hosts import CurrentRun
+from dlmon.sweep.pairs import verdict_of
 from dlmon.sweep.plan import Combination, Plan, SweepError
-from dlmon.sweep.runner import CurrentRun, SweepRun
+from dlmon.sweep.runner import SweepRun
 from tui.messages import GoBack, NotifyEnd, ShowSweptSession
 from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
 from tui.screens.filtered import ROW_KEYS
 from tui.screens.form import Field, FormScreen
 from tui.screens.question import ONCE_MORE, AnswerButton, QuestionScreen, stay
-from tui.sweep.chart import SweepChart
+from tui.sweep.chart import RunCurves, SweepChart
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -60,6 +66,9 @@ from tui.widgets.lines import (
 )
 from tui.widgets.tables import RowList
 
+_WITH_TWO_CHARTS = 100
+"""The least width of the screen for two charts beside each other."""
+_MOST_CELLS = 20
 _NOW = AnswerButton("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
 _LATER = "the current run is completed, and no other starts"
 
@@ -73,16 +82,19 @@ class SweepTopLine(Lines):
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: SweepRun, elapsed_s: float) -> list[TextRow]:
-        progress, plan = _progress(run, elapsed_s), run.sweep.plan
-        name: TextRow = (
+        progress, name = progress_row(run, elapsed_s), self.head(run.sweep.plan)
+        if row_width(name) + APART + row_width(progress) > width:
+            name = name[2:]
+        return [joined(name, progress, width)]
+
+    def head(self, plan: Plan) -> TextRow:
+        """Return what is swept."""
+        return (
             ("dlmon  ", ACCENT),
             ("sweep  ", PLAIN),
             (swept_text(plan), STRONG),
             (f"  {' × '.join(map(option_name, plan.varied))}", MUTED),
         )
-        if row_width(name) + APART + row_width(progress) > width:
-            name = name[2:]
-        return [joined(name, progress, width)]
 
     show = shows(rows)
 
@@ -104,14 +116,16 @@ class SweepSentences(GrowingLines):
     show = shows(rows)
 
 
-def _progress(run: SweepRun, elapsed_s: float) -> TextRow:
+def progress_row(run: SweepRun, elapsed_s: float) -> TextRow:
     """Return the number of runs that are done, the time so far, and the time left."""
     status, count = status_of(run), len(run.sweep.plan.order)
     if status == "running" and run.stops_after_run:
         status = f"stops after {'these runs' if len(run.current) > 1 else 'this run'}"
-    done = (
-        f"{count - len(run.sweep.remaining())} of {count} runs done{without_result_text(run.sweep)}"
-    )
+    if run.sweep.plan.pairs is not None:
+        done = units.counted(len(verdict_of(run.sweep).pairs), "pair")
+    else:
+        done = f"{count - len(run.sweep.remaining())} of {count} runs done"
+        done += without_result_text(run.sweep)
     row: TextRow = ((f"{done}  {units.clock(elapsed_s)}", PLAIN),)
     if status != "running":
         style = STRONG if not run.ended else GOOD if status == "completed" else BAD
@@ -133,10 +147,16 @@ class SweepTable(RowList):
         return len(self.notes)
 
     def show(self, table: Table) -> None:
-        """Show a table with as many rows as before; the highlight stays."""
+        """Show a table with as many rows as before; the highlight stays.
+
+        Long values are cut, so that what came of them is in view.
+        """
+        rows = tuple(
+            (*(shortened(cell, _MOST_CELLS) for cell in row[:-1]), row[-1]) for row in table.rows
+        )
         self._lines = [
             ((" ", PLAIN), *((text, _STYLES.get(style, PLAIN)) for text, style in line))
-            for line in lines_of([table])
+            for line in lines_of([replace(table, rows=rows)])
         ]
         self.notes = [row[-1] for row in table.rows]
         self.redraw()
@@ -209,6 +229,7 @@ class SweepScreen(TickingScreen):
         hidden("ctrl+c,ctrl+q", "leave"),
     ]
     HELP_PAGES = (Path(__file__).with_name("sweep.md"),)
+    ALL_DONE = "all runs done"
 
     def __init__(
         self,
@@ -240,17 +261,21 @@ class SweepScreen(TickingScreen):
         yield SweepTopLine()
         with Container(id="sweep"):
             yield SweepTable(id="table")
-            yield SweepChart(id="chart")
+            with Horizontal(id="charts"):
+                yield SweepChart(id="chart")
+                yield RunCurves()
         yield SweepSentences(id="findings")
         yield SweepSentences(id="runs")
 
     def on_mount(self) -> None:
-        self._table = self.query_one(SweepTable)
+        self.prepare_parts()
+        self.run_worker(self._make_runs, exclusive=True)
+
+    def prepare_parts(self) -> None:
+        """Set what stays as it is while the sweep runs."""
+        self._table, self._curves = self.query_one(SweepTable), self.query_one(RunCurves)
         summary = plan_text(self.run.sweep.plan)
         self._table.set_titles("Combinations", summary)
-        # As high as its rows, its heading and its border.
-        self._table.styles.height = len(self.run.sweep.plan.combinations) + 3
-        self.run_worker(self._make_runs, exclusive=True)
 
     async def _make_runs(self) -> None:
         await self.run.run()
@@ -277,32 +302,70 @@ class SweepScreen(TickingScreen):
             return
         if self._changed or self.run.queued != self._queued:
             self._changed, self._queued = False, self.run.queued
-            self._paint_results()
+            self.paint_results()
+        elif self.run.current:
+            self.paint_current()
         elapsed_s = (self._ended_at or self._clock()) - self._begun_at
         self.query_one(SweepTopLine).show(self.run, elapsed_s)
         self._paint_run()
 
-    def _paint_results(self) -> None:
+    def paint_current(self) -> None:
+        """Paint what changes while a run goes on."""
+        had_curves = self._curves.has_curves
+        self._show_table()
+        if had_curves:
+            self._draw_curves()
+        elif self._curves.has_curves:
+            self.paint_highlighted()
+
+    def paint_results(self) -> None:
         """Paint the parts that change only when a run begins or ends."""
         sweep = self.run.sweep
-        self._table.show(sweep_table(sweep, self._queued))
+        self._show_table()
         current = [*self.run.current.values()]
         if self._follows and current:
             self._table.highlight(current[-1].slot.combination)
         self._findings = findings(sweep)
-        self._paint_highlighted()
+        self.paint_highlighted()
 
-    def _paint_highlighted(self) -> None:
+    def _show_table(self) -> None:
+        """Show the results, with the current figures of the runs that go on."""
+        current = {}
+        for run in self.run.current.values():
+            if run.follower is not None:
+                session, index = run.follower.session, run.slot.combination
+                self._curves.take(index, session)
+                current[index] = running_row(run.follower.snapshot(), session.learning)
+        self._table.show(sweep_table(self.run.sweep, self._queued, current))
+
+    def paint_highlighted(self) -> None:
         """Draw the chart of the highlighted workload, and show the combination's note in full."""
         if not self._table.count:
             return
         combination, plan = self._highlighted, self.run.sweep.plan
-        picture = picture_of(self.run.sweep, combination.workload)
-        self.query_one(SweepChart).show_results(picture)
-        self._table.styles.max_height = "100%" if picture is None else "50%"
+        self._show_charts(picture_of(self.run.sweep, combination.workload))
         note = self._table.notes[combination.index]
         notes = [f"{slot_text(plan, combination)}: {note}"] if note else []
         self.query_one("#findings", SweepSentences).show([*notes, *self._findings])
+
+    def _show_charts(self, picture: LineChart | None) -> None:
+        """Show the chart of the results and the losses of the runs, or one where room is little."""
+        has_results = picture is not None and any(
+            line.out_of_memory or any(line.mean) for line in picture.lines
+        )
+        has_room = self.size.width >= _WITH_TWO_CHARTS
+        self.query_one(SweepChart).show_results(picture if has_results else None)
+        self._curves.display = self._curves.has_curves and (has_room or not has_results)
+        is_alone = not (has_results or self._curves.display)
+        self.query_one("#charts").display = not is_alone
+        # As high as its rows, its heading and its border.
+        self._table.styles.height = "1fr" if is_alone else self._table.count + 3
+        self._table.styles.max_height = "100%" if is_alone else "50%"
+        self._draw_curves()
+
+    def _draw_curves(self) -> None:
+        chosen = self._highlighted
+        self._curves.show_runs(chosen.index, slot_text(self.run.sweep.plan, chosen))
 
     @property
     def _highlighted(self) -> Combination:
@@ -313,17 +376,17 @@ class SweepScreen(TickingScreen):
         if run.problem is not None:
             line.show([run.problem], BAD)
         elif run.ended:
-            remaining = len(run.sweep.remaining())
-            done = f"{remaining} left for --resume" if remaining else "all runs done"
+            is_left = bool(run.sweep.remaining())
+            done = f"{left_text(run.sweep)} with --resume" if is_left else self.ALL_DONE
             done += without_result_text(run.sweep)
             sentence = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
-            line.show([sentence, *problems_of(run)], MUTED)
+            line.show([*run.last_lines, *problems_of(run), sentence], MUTED)
         elif run.current or run.connecting:
             sentences = [self._run_text(current) for current in run.current.values()]
-            line.show([*sentences, *(f"{host}  connecting …" for host in run.connecting)], PLAIN)
+            connecting = (f"{host}  connecting …" for host in run.connecting)
+            line.show([*run.notes, *sentences, *connecting], PLAIN)
 
     def _run_text(self, current: CurrentRun) -> str:
-        """Return the progress of a run, or its problem."""
         plan, slot, follower = self.run.sweep.plan, current.slot, current.follower
         name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
         if follower is None:
@@ -336,27 +399,36 @@ class SweepScreen(TickingScreen):
         text = f"{self.run.writer.header.id} {status_of(self.run)}"
         return ": ".join([text, *findings(self.run.sweep)[:1]])
 
+    WHY_NOT: ClassVar[Mapping[str, str]] = {
+        "stop": "the sweep is over, or stops already",
+    }
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to stop only a sweep that goes on."""
         return action != "stop" or not (self.run.ended or self.run.stopping)
 
     def on_row_list_highlighted(self) -> None:
-        self._paint_highlighted()
+        self.paint_highlighted()
 
     def on_row_list_row_chosen(self) -> None:
         self._follows = False
         self.action_show()
+
+    def show_current(self, current: CurrentRun | None) -> bool:
+        """Show a run that is under way; return whether there is one with a session."""
+        if current is None or current.follower is None:
+            return False
+        follower = current.follower
+        session = follower.session.header.id
+        self.post_message(ShowSweptSession(follower.path, current.host, session, True))
+        return True
 
     def action_show(self) -> None:
         """Show the running session of the highlighted combination, else its last."""
         index, run, plan = self._highlighted.index, self.run, self.run.sweep.plan
         host = plan.host_of(Slot(index, 0))
         running = (current for current in run.current.values() if current.slot.combination == index)
-        current = next(running, None)
-        if current is not None and current.follower:
-            follower = current.follower
-            session = follower.session.header.id
-            self.post_message(ShowSweptSession(follower.path, host, session, True))
+        if self.show_current(next(running, None)):
             return
         for repeat in reversed(range(plan.repeats)):
             outcome = run.sweep.outcomes.get(Slot(index, repeat))

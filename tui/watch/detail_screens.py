@@ -1,56 +1,51 @@
-"""The screens of every GPU with all of its figures, and of the processes."""
+"""The screen of every GPU with all of its figures."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container
 
 from dlmon.comparison.conditions import cores as cores_text
 from dlmon.figures import units
 from dlmon.figures.machine.processes import (
-    command_text,
     instance_rows,
     users_of,
     users_of_gpus,
     why_users_unknown,
 )
 from dlmon.figures.machine.readings import (
+    GPU_CURVES,
     NOT_READ,
     Figure,
     FigureList,
     cpu_figures,
     gpu_figures,
+    gpu_kind,
     has_no_readings,
     memory_figures,
+    no_gpu_step,
     no_utilization,
     run_figures,
 )
-from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Process
+from dlmon.records import Gpu, Machine, MachineFacts
 from dlmon.records.record import record
-from dlmon.records.sanitize import clean
-from dlmon.system.foreign_processes import FoundProcess, NoSignal
-from tui.machine.help import PROCESSES
-from tui.machine.machine import AboutLines
+from dlmon.session.machine_history import gpus_of
+from tui.machine.gpu_histories import GpuHistories
+from tui.machine.machine import AboutLines, grid_columns
 from tui.machine.meters import LEVEL_STYLES, meters_side_by_side
-from tui.machine.process_list import ProcessDetails, ProcessList
+from tui.machine.tile import MachineTile, TileReader, cpu_reading, gpu_curve, memory_reading
 from tui.machine.view import MachineView
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen
-from tui.screens.filtered import (
-    CLEAR_FILTER,
-    FILTER,
-    REVERSE,
-    ROW_KEYS,
-    SORT,
-    SORT_KEYS,
-    FilteredScreen,
-)
-from tui.screens.question import AnswerButton, QuestionScreen, stay
+from tui.screens.base import BACK, PAGE_KEYS, hidden
+from tui.screens.chart_screen import CURSOR, ChartsScreen
+from tui.watch.machine_screen import GetView, MachineScreen
 from tui.widgets.lines import (
     ACCENT,
     BAD,
@@ -69,12 +64,14 @@ from tui.widgets.lines import (
 )
 from tui.widgets.tables import ScrollingLines
 
-_LONGEST_COMMAND = 60
 _LEAST_COLUMN, _GAP, _MOST_COLUMNS = 36, 2, 4
 _LABEL = 13
 _INDENT = 1
 # The cells on the right for the scroll bar.
 _MARGIN = 2
+_LEAST_CHART, _LEAST_NAMED, _LEAST_HEIGHT = 26, 38, 6
+# The most GPUs of which one is shown large at first.
+_MOST_LARGE = 2
 
 
 @record(frozen=True)
@@ -101,7 +98,9 @@ def sections(view: MachineView) -> list[Section]:
     machine, facts = view.history.latest, view.facts
     parts = [_gpu(view, gpu) for gpu in view.gpus]
     if not parts:
-        parts = [Section("GPU", problem=view.no_gpus or view.no_sample or view.no_reading)]
+        step = (Figure("to try", no_gpu_step(view.facts)),) if view.no_gpus and view.goes_on else ()
+        problem = view.no_gpus or view.no_sample or view.no_reading
+        parts = [Section("GPU", figures=step, problem=problem)]
     if machine is None:
         return parts
     energy_j = view.history.energy.cpu.joules_since_start
@@ -120,9 +119,10 @@ def sections(view: MachineView) -> list[Section]:
 
 
 def _gpu(view: MachineView, gpu: Gpu) -> Section:
-    facts, machine = view.facts_of(gpu) or GpuFacts(gpu.index, ""), view.history.latest
+    facts, machine = view.facts_of(gpu), view.history.latest
     trains = "trains" if gpu.index in view.training and not view.is_over else ""
-    about = filter(None, (units.device(facts.name), trains, facts.bus_id, facts.uuid))
+    uuid = None if facts.uuid == f"PCI-{facts.bus_id}" else facts.uuid
+    about = filter(None, (gpu_kind(facts), trains, facts.bus_id, uuid))
     figures = gpu_figures(gpu, facts, view.energy_j_of(gpu), in_depth=True)
     problem = ""
     if has_no_readings(gpu):
@@ -145,8 +145,9 @@ def _cores(cores: int, physical: int | None) -> str:
 
 def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
     part = FigureList(facts, facts.why, in_depth=True)
-    part.take("driver", "driver", "{}")
-    part.take("CUDA", "cuda", "{}")
+    if gpus_of(machine, facts):
+        part.take("driver", "driver", "{}")
+        part.take("CUDA", "cuda", "{}")
     label, text = users_of_gpus(machine, facts)
     if text:
         part.add(label, text)
@@ -160,15 +161,30 @@ def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
 class MachineDetail(ScrollingLines):
     """Every figure of a machine, and the reasons for unknown ones."""
 
-    def rows(self, width: int, height: int, view: MachineView) -> list[TextRow]:
-        """Return the visible part of all figures."""
-        return self.scrolled(self._all_rows(view, width - _MARGIN), width, height)
+    def rows(self, width: int, height: int, view: MachineView, chosen: int | None) -> list[TextRow]:
+        """Return the visible part of all figures without a history, of one of the GPUs.
+
+        If no GPU is `chosen`, return all figures of all GPUs.
+        """
+        parts = self._parts(view, chosen)
+        return self.scrolled(self._all_rows(parts, view, width - _MARGIN), width, height)
 
     show = shows(rows)
 
-    def _all_rows(self, view: MachineView, width: int) -> list[TextRow]:
+    def _parts(self, view: MachineView, chosen: int | None) -> list[Section]:
+        parts = sections(view)
+        if chosen is None:
+            return parts
+        figures = (f for f in parts[chosen].figures if f.label not in GPU_CURVES)
+        return [replace(parts[chosen], figures=tuple(figures)), *parts[len(view.gpus) :]]
+
+    def rows_needed(self, width: int, view: MachineView, chosen: int | None) -> int:
+        """Return the rows that show all without scrolling."""
+        return len(self._all_rows(self._parts(view, chosen), view, width - _MARGIN))
+
+    def _all_rows(self, parts: list[Section], view: MachineView, width: int) -> list[TextRow]:
         rows: list[TextRow] = []
-        for section in sections(view):
+        for section in parts:
             rows += [self._heading(section, view, width), *self._body(section, view, width)]
             rows.append(())
         return [cut(row, width) for row in rows[:-1]]
@@ -180,6 +196,8 @@ class MachineDetail(ScrollingLines):
             runs.append((view.stale, BAD))
         elif view.is_over:
             runs.append(("as last read", MUTED))
+        elif view.cursor_ns is not None:
+            runs.append(("now", MUTED))
         runs += ((text, MUTED if number else STRONG) for number, text in enumerate(section.about))
         row = fitting(tuple(runs), width - 2)
         rest = width - row_width(row) - 1
@@ -205,212 +223,171 @@ class MachineDetail(ScrollingLines):
             style = MUTED if stale else LEVEL_STYLES[figure.level]
             lines = wrapped(figure.text, room - _LABEL, 3)
             rows += beside(f" {fit(figure.label, _LABEL)}", lines, style)
-        for reason, names in section.unknown.items():
-            lines = wrapped(f"{names}: {reason}", room, 3)
-            rows += [((f" {line}", MUTED),) for line in lines]
+        unknown = "; ".join(f"{names}: {reason}" for reason, names in section.unknown.items())
+        rows += [((f" {line}", MUTED),) for line in wrapped(unknown, room, 3) if line]
         return rows
 
 
-class SignalScreen(QuestionScreen):
-    """A question which signal to send; the answer is the signal's name, or `stay`."""
+class GpusScreen(MachineScreen):
+    """Each GPU's histories, then what else is known of it and of the rest of the machine.
 
-    ANSWERS = (
-        AnswerButton(
-            "SIGTERM", "e", "End", "SIGTERM asks it to end; it may save its work", "primary"
-        ),
-        AnswerButton("SIGINT", "i", "Interrupt", "SIGINT, as Ctrl-C in its terminal", "primary"),
-        AnswerButton(
-            "SIGKILL", "k", "Kill", "SIGKILL ends it at once; unsaved work is lost", "error"
-        ),
-        stay("Back"),
-    )
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("K", "answer('stay')", show=False)]
-
-
-def _signal_question(process: Process) -> str:
-    """Ask about a process by its pid, its user, its run and its command."""
-    user = f" of {process.user}" if process.user else ""
-    part = ", a part of this run" if process.of_run else ""
-    command = clean(command_text(process), _LONGEST_COMMAND)
-    return f"Send a signal to process {process.pid}{user}{part}?\n{command}"
-
-
-GetView = Callable[[], MachineView]
-"""Returns the present readings of the machine."""
-
-_ALWAYS: tuple[BindingType, ...] = (
-    HELP,
-    Binding("q", "leave", "Back", tooltip="Go back"),
-    THEME,
-    Binding("escape", "leave", "Back", show=False),
-    PALETTE,
-    QUIT,
-)
-
-
-class MachineScreen(TickingScreen):
-    """A screen that shows the readings of the screen below it.
-
-    Args:
-        get_view: returns the present readings.
+    One or two GPUs are shown large, one at a time; more have a row of small histories each, until
+    one is chosen.
     """
 
-    CSS_PATH = "machine_detail.tcss"
-    USES_SENSORS_BELOW = True
-    # Without a focus in the filter field, letters are commands.
-    AUTO_FOCUS = ""
-
-    def __init__(self, get_view: GetView) -> None:
-        super().__init__()
-        self._get_view = get_view
-        self._painted: tuple[object, ...] = ()
-
-    def on_resize(self) -> None:
-        self._painted = ()
-
-    def tick(self) -> None:
-        """Paint the readings if they changed, even below a menu."""
-        if not self.is_showing:
-            return
-        view = self._get_view()
-        readings = (view.history.latest, view.facts, view.stale, view.age_s is None, view.training)
-        if readings != self._painted:
-            self._painted = readings
-            self.paint_machine(view)
-
-    def paint_machine(self, view: MachineView) -> None:
-        raise NotImplementedError
-
-    def action_gpus(self) -> None:
-        self.app.switch_screen(GpusScreen(self._get_view))
-
-    def action_processes(self) -> None:
-        self.app.switch_screen(ProcessesScreen(self._get_view))
-
-
-class GpusScreen(MachineScreen):
-    """Every GPU, then the rest of the machine, with all figures."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Scroll up or down"),
+        Binding("up", "move(-1)", "Scroll", key_display="↑↓", tooltip="Choose a GPU, or scroll"),
+        Binding("enter", "enlarge", "Large", tooltip="Show the chosen GPU large, or all again"),
+        *CURSOR,
         Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
-        *_ALWAYS,
-        Binding("g", "leave", "Back", show=False),
-        Binding("down", "scroll(1)", "Scroll down", show=False, tooltip="Scroll down"),
-        Binding("pageup", "scroll_page(-1)", "Page up", show=False),
-        Binding("pagedown,space", "scroll_page(1)", "Page down", show=False),
-        Binding("home", "scroll_page(-1000)", "Go to start", show=False),
-        Binding("end", "scroll_page(1000)", "Go to end", show=False),
+        *BACK,
+        hidden("g", "leave", "Back"),
+        hidden("down", "move(1)", "Scroll down", "Choose the next GPU"),
+        *PAGE_KEYS,
+        hidden("home", "page(-1000)", "Go to start"),
+        hidden("end", "page(1000)", "Go to end"),
     ]
     HELP_PAGES = (Path(__file__).with_name("detail.md"),)
 
     def __init__(self, get_view: GetView) -> None:
         super().__init__(get_view)
         self._detail = MachineDetail(id="detail")
-        self._offers_scrolling = False
+        self._histories = GpuHistories(id="histories")
+        self._tiles = [MachineTile(id=f"history-{number}") for number in range(len(GPU_CURVES))]
+        self._grid = Container(*self._tiles, id="large")
+        self._chosen = 0
+        self._is_large: bool | None = None
+        self._below = 0
+        self._large_as = (0, 0, 0)
+        self._offered = (False, 0, False)
 
     def compose_parts(self) -> ComposeResult:
         yield AboutLines(id="about")
+        yield self._grid
+        yield self._histories
         yield self._detail
 
+    async def action_processes(self) -> None:
+        await self.show_instead("processes")
+
+    def on_resize(self) -> None:
+        self._below = 0
+
     def paint_machine(self, view: MachineView) -> None:
+        """Paint the histories, and in depth what has none: of the chosen GPU if there are more."""
         self.query_one(AboutLines).show(view.facts, "", view.host)
-        self._detail.show(view)
-        if self._detail.scrolls != self._offers_scrolling:
-            self._offers_scrolling = self._detail.scrolls
+        gpus = view.gpus
+        self._chosen = max(0, min(self._chosen, len(gpus) - 1))
+        labels = tuple(
+            label
+            for label, field in GPU_CURVES.items()
+            if any(view.history.gpu_series(field, gpu.index).sums for gpu in gpus)
+        )
+        room = self.size.height - 2
+        is_large = self._is_large_of(len(gpus))
+        self._grid.display, self._histories.display = False, False
+        # The most so far, so that the charts don't change their height from second to second.
+        chosen = self._chosen if labels else None
+        needed = self._detail.rows_needed(self.size.width, view, chosen)
+        self._below = max(self._below, needed)
+        height = max(room * 3 // 5 if labels else 0, room - self._below)
+        if not gpus and height >= _LEAST_HEIGHT and view.history.latest is not None:
+            self._show_tiles([cpu_reading, memory_reading], view, height)
+        if labels:
+            if is_large:
+                self._show_large(view, gpus[self._chosen], labels, height)
+            else:
+                self._histories.display = True
+                tall = max(1, (height - 1) // len(gpus))
+                self._histories.styles.height = 1 + min(tall * len(gpus), height - 1)
+                self._histories.show(view, labels, self._chosen)
+        self._detail.show(view, chosen)
+        offered = self._detail.scrolls, len(gpus), is_large
+        if offered != self._offered:
+            self._offered = offered
             self.refresh_bindings()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to scroll only if there is more than fits."""
-        return action not in ("scroll", "scroll_page") or self._detail.scrolls
+    def _is_large_of(self, gpus: int) -> bool:
+        """Return whether one of the GPUs is shown large, as is usual for one or two."""
+        return gpus == 1 or (gpus <= _MOST_LARGE if self._is_large is None else self._is_large)
 
-    def action_scroll(self, lines: int) -> None:
-        self._detail.scroll_lines(lines)
-
-    def action_scroll_page(self, pages: int) -> None:
-        self._detail.scroll_pages(pages)
-
-
-class ProcessesScreen(FilteredScreen, MachineScreen):
-    """The processes of the run, on GPUs, or busy."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        FILTER,
-        SORT,
-        REVERSE,
-        Binding(
-            "K",
-            "signal",
-            "Signal",
-            tooltip="End, interrupt or kill the chosen process; asks first",
-        ),
-        Binding("g", "gpus", "GPU", tooltip="Show every GPU in depth"),
-        Binding("f4", "gpus", "GPU", show=False),
-        # Before "Back", which has the same key while there is no filter.
-        CLEAR_FILTER,
-        *_ALWAYS,
-        Binding("p", "leave", "Back", show=False),
-        *SORT_KEYS,
-        *ROW_KEYS,
-    ]
-    HELP_PAGES = (PROCESSES, Path(__file__).with_name("processes.md"))
-
-    def __init__(
-        self, get_view: GetView, find: Callable[[int, float | None], FoundProcess] = FoundProcess
+    def _show_large(
+        self, view: MachineView, gpu: Gpu, labels: tuple[str, ...], height: int
     ) -> None:
-        super().__init__(get_view)
-        self._find = find
+        """Show as many quantities of a GPU as fit, in a chart each."""
+        width = self.size.width
+        counts = range(len(labels), 1, -1)
+        grids = ((count, grid_columns(count, width, height)) for count in counts)
+        fitting_grids = ((n, c) for n, c in grids if c and width // c >= _LEAST_CHART)
+        count, columns = next(fitting_grids, (1, 1))
+        # The value has no room beside it in a narrow border; the figures below are named too.
+        is_named = len(view.gpus) > 1 and width // columns >= _LEAST_NAMED
+        name = f"GPU {gpu.index}" if is_named else ""
+        readers = [partial(gpu_curve, gpu=gpu, label=label, name=name) for label in labels[:count]]
+        self._show_tiles(readers, view, height, columns)
 
-    def compose_parts(self) -> ComposeResult:
-        yield self.filter_field
-        yield ProcessList(choosing=True, id="processes", classes="panel")
-        yield ProcessDetails(id="details")
-
-    def on_mount(self) -> None:
-        self.query_one(ProcessDetails).show(None)
-
-    def paint_machine(self, view: MachineView) -> None:
-        self.table.show(view)
-        if self.table.highlighted is not None:
-            self._show_chosen()
-
-    @property
-    def table(self) -> ProcessList:
-        return self.query_one(ProcessList)
-
-    def on_row_list_highlighted(self) -> None:
-        """Show the details of the chosen process, and offer to signal it."""
-        self._show_chosen()
-        self.refresh_bindings()
-
-    def _show_chosen(self) -> None:
-        self.query_one(ProcessDetails).show(self.table.highlighted, self.table.wall)
+    def _show_tiles(
+        self, readers: Sequence[TileReader], view: MachineView, height: int, columns: int = 2
+    ) -> None:
+        """Show a chart of each reading."""
+        count = len(readers)
+        self._grid.display = True
+        self._grid.styles.height = height
+        self._grid.styles.grid_size_columns = columns
+        axis = view.axis(min(tile.plot_columns for tile in self._tiles[:count]))
+        for number, tile in enumerate(self._tiles):
+            tile.display = number < count
+        for number, (tile, reader) in enumerate(zip(self._tiles[:count], readers, strict=True)):
+            is_lowest = number >= count - columns
+            shown = view if is_lowest else replace(view, epoch_starts=(), phase_spans=())
+            tile.show_reading(reader, shown, axis, view.times, labelled=is_lowest)
+        if self._large_as != (count, columns, height):
+            # The charts have their size only after the refresh.
+            self._large_as = (count, columns, height)
+            self.call_after_refresh(self.paint_again)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer a signal only if a process of this machine is chosen."""
-        if action == "signal":
-            return self.table.highlighted is not None and self.table.is_of_this_machine
-        return super().check_action(action, parameters)
+        """Offer to choose and to enlarge only one of several, and to scroll only what is longer."""
+        _, gpus, _ = self._offered
+        if action == "move_cursor":
+            return isinstance(self.app.screen_stack[-2], ChartsScreen)
+        if action == "enlarge":
+            return gpus > 1
+        if action == "move" and gpus > 1:
+            return True
+        return action not in ("move", "page") or self._detail.scrolls
 
-    def action_signal(self) -> None:
-        """Ask which signal to send, if the chosen process still runs and we may send one."""
-        chosen = self.table.highlighted
-        if chosen is None:
-            return
-        try:
-            process = self._find(chosen.pid, chosen.started)
-        except NoSignal as problem:
-            self.notify(str(problem), severity="error", markup=False)
-            return
+    def name_of_action(self, action: str) -> str:
+        _, gpus, is_large = self._offered
+        if action == "enlarge" and is_large:
+            return "All GPUs"
+        return "GPU" if action == "move(-1)" and gpus > 1 else super().name_of_action(action)
 
-        def send(answer: str) -> None:
-            if answer == "stay":
-                return
-            try:
-                process.send(signal.Signals[answer])
-            except NoSignal as problem:
-                self.notify(str(problem), severity="error", markup=False)
-            else:
-                self.notify(f"{answer} was sent to process {chosen.pid}", markup=False)
+    def action_move(self, steps: int) -> None:
+        if self._offered[1] > 1:
+            self._choose(self._chosen + steps)
+        else:
+            self._detail.scroll_lines(steps)
 
-        self.ask(SignalScreen(_signal_question(chosen)), send)
+    def action_move_cursor(self, samples: int) -> None:
+        """Move the cursor of the session's charts, which the screen below shows."""
+        below = self.app.screen_stack[-2]
+        if isinstance(below, ChartsScreen):
+            below.action_move_cursor(samples)
+            self.paint_again()
+
+    def action_enlarge(self) -> None:
+        self._is_large = not self._is_large_of(self._offered[1])
+        self.paint_again()
+
+    def on_gpu_histories_clicked(self, message: GpuHistories.Clicked) -> None:
+        if message.opens:
+            self._is_large = True
+        self._choose(message.number)
+
+    def _choose(self, number: int) -> None:
+        self._chosen = number
+        self.paint_again()
+
+    def action_page(self, pages: int) -> None:
+        self._detail.scroll_pages(pages)

@@ -11,8 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
+from dlmon.figures.lists.session_list import recording_text
 from dlmon.figures.session.phases import reading_text
-from dlmon.figures.session.session_list import recording_text
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.session.source import RecordedMachine, SessionSource, read_to_end
@@ -39,12 +39,7 @@ _SHORTEST_PATH = 12
 
 
 class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindings=False):
-    """A machine as recorded in a log.
-
-    Args:
-        session: the session, which has no workload.
-        folder: the folder of its log.
-    """
+    """A machine as recorded in a log."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "stop", "Stop", tooltip="Stop the recording; asks first"),

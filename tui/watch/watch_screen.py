@@ -106,7 +106,7 @@ class WatchScreen(PanesScreen):
             self.app.push_screen(GpusScreen(self._panel.view))
 
     def action_processes(self) -> None:
-        from tui.watch.detail_screens import ProcessesScreen
+        from tui.watch.processes_screen import ProcessesScreen
 
         if self._panel is not None:
             self.app.push_screen(ProcessesScreen(self._panel.view))

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from rich.cells import cell_len
 from textual import events
+from textual.color import Color
 from textual.message import Message
 from textual.style import Style
 
@@ -23,6 +24,7 @@ from tui.drawing.plot import (
     row_of,
     split_rows,
 )
+from tui.drawing.themes import ANSI_HUES
 from tui.drawing.time_axis import NO_LABELS, TimeAxis, TimeLabels
 from tui.widgets.lines import (
     ACCENT,
@@ -46,10 +48,13 @@ SHADES = {
 """The background of each kind of shaded time span."""
 
 LINE, AREA, BAND = "$line", "$area", "$band"
-"""The parts in the hue of the quantity: the line, the dots below it, the band around it."""
+"""The parts in the hue of the quantity: the line, the area below it, the band around it."""
 AXIS = REST = MARK = MUTED
 GRID, STALL, REASON = "$foreground 22%", BAD, f"italic {MUTED}"
 CURSOR, VALUE, POINT = "$foreground", "bold $foreground", ACCENT
+
+BEHIND = " 40%"
+"""The end of the style of a dim line, behind the others."""
 
 _TONES = {
     Tone.CURVE: LINE,
@@ -115,7 +120,6 @@ class ChartPicture:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether every column is None."""
         return all(value is None for value in self.columns)
 
 
@@ -223,7 +227,9 @@ def _put_lines(plot: list[_Row], picture: ChartPicture) -> None:
             for x, drawn in enumerate(text):
                 if drawn != " ":
                     under = row.text[x]
-                    row.put(x, drawn if under == " " else chr(ord(under) | ord(drawn)), tone)
+                    # A line covers a dim one, such as its own before it was smoothed.
+                    is_free = under == " " or row.tones[x].endswith(BEHIND)
+                    row.put(x, drawn if is_free else chr(ord(under) | ord(drawn)), tone)
 
 
 def _put_dots(plot: list[_Row], picture: ChartPicture) -> None:
@@ -326,17 +332,26 @@ def _row(label: str, row: _Row, backgrounds: Sequence[str]) -> TextRow:
         return (*runs, (row.text[0], REASON))
     start = 0
     for (tone, background), cells in groupby(zip(row.tones, backgrounds, strict=True)):
-        end = start + sum(1 for _ in cells)
+        end = start + len([*cells])
         style = f"{tone} on {background}" if background else tone
         runs.append(("".join(row.text[start:end]), style))
         start = end
     return tuple(runs)
 
 
-_SHARES = {LINE: 100, AREA: 50, BAND: 60}
-"""The opacity of each part, in %."""
-_BOTTOM_SHARE = 55
-"""The opacity of a filled area at its bottom, in %."""
+_SHARES = {LINE: 100, AREA: 60, BAND: 60}
+"""The opacity of each part, in %; that of an area at its top."""
+_LEAST_AREA = 20
+"""The opacity of an area at its bottom, in %."""
+_LOW_SHARE, _HIGH_SHARE = 0.5, 0.4
+"""The share of the background at the bottom of a filled area, of the foreground at its top."""
+
+
+def shaded(hue: Color, level: float, low: Color, high: Color) -> Color:
+    """Return a hue at a level from 0 to 1: dark at first, the hue itself at 0.6, then bright."""
+    if level < 0.6:
+        return hue.blend(low, _LOW_SHARE * (1 - level / 0.6))
+    return hue.blend(high, _HIGH_SHARE * (level - 0.6) / 0.4)
 
 
 class Chart(Lines):
@@ -415,31 +430,43 @@ class Chart(Lines):
         )
 
     def style_of(self, style: str, y: int) -> Style:
-        """Return the style of a run; a filled area is brighter toward the top."""
+        """Return the style of a run; a filled area is brighter toward its top."""
         tone, _, shade = style.partition(" on ")
         is_ansi = self.app.native_ansi_color
         if (share := _SHARES.get(tone)) is not None:
-            if self.filled:
-                share = round(100 - (100 - _BOTTOM_SHARE) * y / max(1, self.size.height - 1))
+            if self.app.console.color_system == "standard" and not is_ansi:
+                # The nearest of 16 colours to a shade of another hue may be red.
+                plain_hue = ANSI_HUES.get(self.hue[1:], "ansi_blue").removeprefix("ansi_")
+                return super().style_of(plain_hue, y)
+            level = 1 - y / max(1, self.size.height - 1)
+            if tone == AREA:
+                share = round(_LEAST_AREA + (share - _LEAST_AREA) * level)
+            if self.filled and not is_ansi:
+                variables = self.app.theme_variables
+                hue, *ends = (
+                    Color.parse(variables[name])
+                    for name in (self.hue[1:], "background", "foreground")
+                )
+                colour = Style(foreground=shaded(hue, level, *ends))
+                return super().style_of(f"on {shade}" if shade else "", y) + colour
             faint = "dim " if tone != LINE else ""
             tone = f"{faint}{self.hue}" if is_ansi else f"{self.hue} {share}%"
         if is_ansi:
             # ANSI colours have no opacity.
+            if tone.endswith(BEHIND):
+                tone = f"dim {tone.removesuffix(BEHIND)}"
             shade = "ansi_red" if shade == SHADES["stall"] else ""
             tone = {GRID: "ansi_bright_black", STALL: tone if not shade else "bold"}.get(tone, tone)
         return super().style_of(f"{tone} on {shade}" if shade else tone, y)
 
-    def ruler_of(self, times: TimeLabels, name: str = "") -> Ruler:
-        """Return times as labels in the bottom border.
-
-        `name` stands at the right end if `times` have no label there.
-        """
+    def ruler_of(self, times: TimeLabels) -> Ruler:
+        """Return times as labels in the bottom border."""
         if not times.are_shown:
             return NO_RULER
         # The border begins a cell before the chart.
         start = 1 + self._axis_width(self.size.width)
         marks = ((start + column // COLUMNS_PER_CELL, text) for column, text in times.marks)
-        return Ruler(tuple(marks), times.last or name)
+        return Ruler(tuple(marks), times.last)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.button == 1:

@@ -17,6 +17,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from dlmon.records.record import record
+from dlmon.render.wrap import first_words
 from dlmon.render.wrap import wrapped as wrapped
 from tui.drawing.plot import bar
 from tui.textual_internals import put_border_titles
@@ -50,8 +51,8 @@ class Ruler:
 
 NO_RULER = Ruler()
 
-_LINE = "line"
-"""The style of a border's line: the colour of the border."""
+_LINE, _VALUE = "line", "value"
+"""The styles of a border's line, in the colour of the border, and of the present value."""
 
 _TITLE_INDENT = 3
 """Cells before a border's title: the corner, a piece of the line and a blank."""
@@ -146,7 +147,6 @@ class Lines(Widget):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Return one line of the rows that `render_lines` drew."""
         row = self._rows[y] if y < len(self._rows) else ()
         styles = self._run_styles
         for _, style in row:
@@ -180,16 +180,21 @@ class Lines(Widget):
             below = self._at_both_ends(omitted[0], subtitle)
         rows = above, below
         before, self._title_rows = self._title_rows, rows
-        put_border_titles(self, *map(self._in_border, rows))
         (indent, top), ends = self.styles.gutter.top_left, (0, height - 1)
-        changed = [y for y, old, new in zip(ends, before, rows, strict=True) if old != new]
+        changed = [n for n in (0, 1) if rows[n] != before[n]]
         if changed:
-            self.refresh(*(Region(-indent, y - top, width, 1) for y in changed))
+            put_border_titles(self, {n: self._in_border(rows[n]) for n in changed})
+            self.refresh(*(Region(-indent, ends[n] - top, width, 1) for n in changed))
 
     def _in_border(self, row: TextRow) -> Content:
-        """Return a border row with its line in the colour of the border."""
-        line = Style(foreground=self.styles.border_top[1])
-        return Content.assemble(*((text, line if style == _LINE else style) for text, style in row))
+        """Return a border row with its line in the colour of the border, and its value bright."""
+        # A title that warns has its own colour, and a chosen one its own background.
+        has_colour = self.classes & {"-high", "-bad", "-chosen"}
+        styles: dict[str, Style | str] = {
+            _LINE: Style(foreground=self.styles.border_top[1]),
+            _VALUE: "bold" if has_colour else "bold $foreground",
+        }
+        return Content.assemble(*((text, styles.get(style, style)) for text, style in row))
 
     @property
     def _dash(self) -> str:
@@ -197,20 +202,28 @@ class Lines(Widget):
 
     def top_row(self, title: str, right: str) -> tuple[TextRow, tuple[str, ...]]:
         """Return the top border, and the texts of `more` that do not fit."""
-        omitted = self._title_more
+        omitted, beside = self._title_more, ""
         while omitted:
-            longer = f"{right}  {omitted[0]}"
-            if cell_len(title) + cell_len(longer) + 3 > self.outer_size.width - 2 * _TITLE_INDENT:
+            longer = f"{beside}  {omitted[0]}"
+            if cell_len(right) + cell_len(longer) > self.room_beside(title):
                 break
-            right, omitted = longer, omitted[1:]
-        return self._at_both_ends(title, right), omitted
+            beside, omitted = longer, omitted[1:]
+        return self._at_both_ends(title, right, beside), omitted
 
-    def _at_both_ends(self, start: str, end: str) -> TextRow:
-        """Put two texts at both ends of a border row, with the border's line between them."""
-        line = self.outer_size.width - 2 * _TITLE_INDENT - cell_len(start) - cell_len(end) - 2
+    def room_beside(self, title: str) -> int:
+        """Return the cells at the right end of the top border, apart from the title."""
+        return self.outer_size.width - 2 * _TITLE_INDENT - cell_len(title) - 3
+
+    def _at_both_ends(self, start: str, end: str, after: str = "") -> TextRow:
+        """Put texts at both ends of a border row, with the border's line between them.
+
+        `after` follows the text at the end.
+        """
+        room = self.outer_size.width - 2 * _TITLE_INDENT - cell_len(start) - 2
+        line = room - cell_len(end) - cell_len(after)
         if not start or not end or line < 1:
-            return ((f"{start} {end}".strip(), ""),)
-        return ((f"{start} ", ""), (self._dash * line, _LINE), (f" {end}", ""))
+            return ((start, ""), (" " if start and end else "", ""), (end, _VALUE), (after, ""))
+        return ((f"{start} ", ""), (self._dash * line, _LINE), (f" {end}", _VALUE), (after, ""))
 
 
 def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow:
@@ -246,10 +259,25 @@ def _changed_part(before: TextRow, after: TextRow, y: int, width: int) -> Region
     """Return the smallest part of a row that contains every change."""
     if any(cell_len(text) != len(text) for text, _ in (*before, *after)):
         return Region(0, y, width, 1)
-    old, new = ([(cell, style) for text, style in row for cell in text] for row in (before, after))
-    differ = [x for x, (a, b) in enumerate(zip_longest(old, new)) if a != b and x < width]
-    first, last = (differ[0], differ[-1]) if differ else (0, width - 1)
-    return Region(first, y, last + 1 - first, 1)
+    old, new = (_cells(row, width) for row in (before, after))
+    first = _same(old, new)
+    return Region(first, y, max(1, width - _same(old, new, -1) - first), 1)
+
+
+def _cells(row: TextRow, width: int) -> tuple[str, list[str]]:
+    """Return the characters of a row's cells and their styles, in `width` cells."""
+    text = "".join(text for text, _ in row)
+    styles = [style for text, style in row for _ in text]
+    return text.ljust(width)[:width], (styles + [PLAIN] * (width - len(text)))[:width]
+
+
+def _same(old: tuple[str, list[str]], new: tuple[str, list[str]], step: int = 1) -> int:
+    """Count the equal cells of two rows from the left; from the right if `step` is -1."""
+    pairs = ((a[::step], b[::step]) for a, b in zip(old, new, strict=True))
+    return min(
+        next((at for at, (a, b) in enumerate(zip(*pair, strict=True)) if a != b), len(pair[0]))
+        for pair in pairs
+    )
 
 
 def fit(text: str, width: int) -> str:
@@ -258,6 +286,24 @@ def fit(text: str, width: int) -> str:
         return set_cell_size(text, width)
     start = set_cell_size(text, max(0, width - 1)).rstrip()
     return set_cell_size(f"{start}…", width)
+
+
+def first_parts(text: str, width: int, apart: str) -> str:
+    """Return the first parts of a text that fit, or the first words, and an ellipsis."""
+    for between in (apart, " "):
+        parts = text.split(between)
+        while cell_len(text) > width and len(parts) > 1:
+            parts.pop()
+            text = f"{between.join(parts)}{between}…"
+    return text
+
+
+def whole_parts(text: str, width: int) -> str:
+    """Return the parts of a text, apart by "; ", that fit; of the first one at least its words."""
+    parts = text.split("; ")
+    while len(parts) > 1 and cell_len("; ".join(parts)) > width:
+        parts.pop()
+    return first_words("; ".join(parts), max(1, width))
 
 
 def without_detail(text: str, width: int) -> str:
@@ -287,7 +333,6 @@ class GrowingLines(Lines):
     _requested_height = 1
 
     def rows_needed(self, width: int) -> int:
-        """Return the number of rows that the text takes at a width."""
         return max(1, len(self.draw(width, self.MOST_ROWS)))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -341,21 +386,6 @@ def cut(row: TextRow, width: int) -> TextRow:
     return tuple(runs)
 
 
-def with_thumb(rows: list[TextRow], first: int, total: int, width: int) -> list[TextRow]:
-    """Add a scrollbar's thumb at the right end of the rows, unless they are all of `total`."""
-    count = len(rows)
-    if count >= total:
-        return rows
-    start = first * count // total
-    end = max(start + 1, (first + count) * count // total)
-    thumb = "┃"
-    drawn: list[TextRow] = []
-    for y, row in enumerate(rows):
-        gap = " " * (width - 1 - row_width(row))
-        drawn.append((*row, (gap + (thumb if start <= y < end else " "), MUTED)))
-    return drawn
-
-
 def cut_inside(text: str, width: int) -> str:
     """Return the beginning and the end of a text that is too wide."""
     # A text from elsewhere may hold any number of marks that take no cell.
@@ -401,10 +431,10 @@ def beside(
     ]
 
 
-def bar_on_track(fraction: float | None, cells: int, style: str = ACCENT) -> TextRow:
+def bar_on_track(fraction: float | None, cells: int) -> TextRow:
     """Return a thin bar and the rest of its track."""
     done = bar(None if fraction is None else min(1.0, fraction), cells).rstrip()
-    return (done, style), ("─" * (cells - len(done)), MUTED)
+    return (done, ACCENT), ("─" * (cells - len(done)), MUTED)
 
 
 def row_width(row: TextRow) -> int:

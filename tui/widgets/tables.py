@@ -25,8 +25,8 @@ from tui.widgets.lines import (
     TextRun,
     cut,
     fit,
+    row_width,
     shows,
-    with_thumb,
 )
 
 WHEEL_LINES = 3
@@ -74,11 +74,18 @@ class ScrollingLines(Lines):
         return index if index is not None and index < total else None
 
     def with_thumb(self, rows: list[TextRow], total: int, width: int) -> list[TextRow]:
-        """Add the thumb to the visible rows, if there are more."""
-        return with_thumb(rows, self._first, total, width) if self.scrolls else rows
+        count, first = len(rows), self._first
+        if count >= total:
+            return rows
+        start = first * count // total
+        end = max(start + 1, (first + count) * count // total)
+        gaps = (" " * (width - 1 - row_width(row)) for row in rows)
+        thumb = ["┃" if start <= y < end else " " for y in range(count)]
+        return [
+            (*row, (gap + part, MUTED)) for row, gap, part in zip(rows, gaps, thumb, strict=True)
+        ]
 
     def scrolled(self, rows: list[TextRow], width: int, height: int) -> list[TextRow]:
-        """Return the visible rows."""
         visible = self.in_view(len(rows), height)
         return self.with_thumb(rows[visible.start : visible.stop], len(rows), width)
 
@@ -231,7 +238,10 @@ class SortedTable(RowList, Generic[Row]):
     _reversed = False
 
     def columns(self, width: int) -> Sequence[Column[Row]]:
-        """Return the columns that fit a width."""
+        raise NotImplementedError
+
+    def bar_of(self, column: Column[Row], row: Row) -> Sequence[TextRun]:
+        """Return the bar of a column that has one, in exactly its cells."""
         raise NotImplementedError
 
     def matching_rows(self) -> list[Row]:
@@ -256,7 +266,6 @@ class SortedTable(RowList, Generic[Row]):
 
     @property
     def highlighted(self) -> Row | None:
-        """The highlighted row, if there is one."""
         return self.shown_rows[self.index] if 0 <= self.index < len(self.shown_rows) else None
 
     @property
@@ -265,7 +274,6 @@ class SortedTable(RowList, Generic[Row]):
 
     @property
     def order(self) -> str:
-        """The order of the rows in words."""
         by = {column.name: column.heading for column in self.columns(self._inner_width)}
         name = by.get(self.sorted_by, self.sorted_by)
         return f"by {name}{' reversed' * self._reversed}"
@@ -312,15 +320,19 @@ class SortedTable(RowList, Generic[Row]):
             # An arrow may take a cell of the gap.
             room = column.cells + self.GAP - cell_len(name)
             after = max(0, min(room, self.GAP) if column.is_number else room)
-            runs += [(" " * max(0, room - after), MUTED), (name, style), (" " * after, MUTED)]
+            after_text = " " * (after + (column.bar + self.GAP if column.bar else 0))
+            runs += [(" " * max(0, room - after), MUTED), (name, style), (after_text, MUTED)]
         return tuple(runs)
 
-    def cells_of(self, row: Row, width: int) -> list[TextRun]:
-        """Return a row's cells in the columns that fit; the sorted one stands out."""
-        return [
-            (self._cell(column, row), STRONG if column.name == self.sorted_by else PLAIN)
-            for column in self.columns(width)
-        ]
+    def cells_of(self, row: Row, columns: Sequence[Column[Row]]) -> list[TextRun]:
+        """Return a row's cells; that of the sorted column stands out."""
+        runs: list[TextRun] = []
+        for column in columns:
+            style = STRONG if column.name == self.sorted_by else PLAIN
+            runs.append((self._cell(column, row), style))
+            if column.bar:
+                runs += [*self.bar_of(column, row), (" " * self.GAP, PLAIN)]
+        return runs
 
     def _cell(self, column: Column[Row], row: Row) -> str:
         text = column.text(row)
@@ -336,6 +348,7 @@ class SortedTable(RowList, Generic[Row]):
         right = self.FRONT
         for column in self.columns(self._inner_width):
             right += (column.cells or self.size.width) + self.GAP
+            right += column.bar + self.GAP if column.bar else 0
             if clicked.x < right:
                 self.sort_by(column.name)
                 return
@@ -345,9 +358,10 @@ class SortedTable(RowList, Generic[Row]):
         return self.size.width - MARGIN
 
 
-_STYLES = {
+STYLES = {
     "": PLAIN, "dim": MUTED, "strong": STRONG, "good": GOOD, "bad": BAD, "high": HIGH,
 }  # fmt: skip
+"""The styles of the words that figures name them by."""
 
 
 class SectionLines(ScrollingLines):
@@ -356,7 +370,7 @@ class SectionLines(ScrollingLines):
     def rows(self, width: int, height: int, *sections: Section) -> list[TextRow]:
         """Return the visible rows."""
         lines = lines_of(sections, width - 1)
-        rows = [tuple((text, _STYLES[style]) for text, style in line) for line in lines]
+        rows = [tuple((text, STYLES[style]) for text, style in line) for line in lines]
         return self.scrolled([cut(row, width - 1) for row in rows], width, height)
 
     show = shows(rows)

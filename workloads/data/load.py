@@ -17,6 +17,10 @@ from workloads.failure import one_line
 Pixels = NDArray[np.uint8]
 Samples = tuple[Pixels, NDArray[np.uint8]]
 
+# The side of the blocks in the pattern of a class, in pixels.
+BLOCK = 4
+FEW_CLASSES = 10
+
 
 @dataclass(frozen=True)
 class ImageSet:
@@ -47,17 +51,19 @@ class ImageSet:
         return self._data(train, test, origin="real")
 
     def synthesize(self) -> Data:
+        """Return the same random images every time; those of a class share a pattern."""
         random = np.random.SFC64(SEED)
-        train = self._random(random, self.train_samples)
-        return self._data(train, self._random(random, self.test_samples), origin="synthetic")
-
-    def _random(self, random: np.random.SFC64, samples: int) -> Samples:
-        pixels = _random_bytes(random, (samples, *self.image_shape))
-        return pixels, _random_bytes(random, (samples, *self.label_shape)) % self.classes
+        patterns = _patterns(random, self.classes, self.image_shape)
+        train, test = (
+            _learnable_images(random, patterns, samples)
+            for samples in (self.train_samples, self.test_samples)
+        )
+        return self._data(train, test, origin="synthetic")
 
     def _data(self, train: Samples, test: Samples, origin: str) -> Data:
         x_train, x_test = (_scale(x).reshape(-1, *self.sample_shape) for x, _ in (train, test))
-        return Data(x_train, train[1], x_test, test[1], origin, augmented=self.augmented)
+        y_train, y_test = (y.reshape(-1, *self.label_shape) for _, y in (train, test))
+        return Data(x_train, y_train, x_test, y_test, origin, augmented=self.augmented)
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,11 @@ class RepeatedImages:
     """A few random images, repeated in place of ImageNet.
 
     The published figures of these networks are times of a batch, to which the images don't
-    matter; 100 different batches would fill 4 GB.
+    matter; 100 different batches would fill 4 GB. They are of a few of the classes, so that the
+    loss falls within 100 batches.
     """
 
     sample_shape: tuple[int, ...]
-    classes: int
     train_samples: int
     test_samples: int = 0
     name: str = "ImageNet"
@@ -85,10 +91,30 @@ class RepeatedImages:
     def synthesize(self) -> Data:
         """Return the same random images and labels every time."""
         random = np.random.SFC64(SEED)
-        images = _scale(_random_bytes(random, (self.train_samples, *self.sample_shape)))
-        numbers = _random_bytes(random, (self.train_samples, 2)).view(np.uint16).reshape(-1)
-        labels = numbers % self.classes
+        patterns = _patterns(random, FEW_CLASSES, self.sample_shape)
+        pixels, labels = _learnable_images(random, patterns, self.train_samples)
+        images = _scale(pixels)
         return Data(images, labels, images[:0], labels[:0], "synthetic", repeated=True)
+
+
+def _patterns(random: np.random.SFC64, classes: int, shape: tuple[int, ...]) -> Pixels:
+    """Return an image of coarse random blocks for each class."""
+    height, width, *channels = shape
+    blocks = (classes, -(-height // BLOCK), -(-width // BLOCK), *channels)
+    coarse = _random_bytes(random, blocks)
+    return coarse.repeat(BLOCK, axis=1).repeat(BLOCK, axis=2)[:, :height, :width]
+
+
+def _learnable_images(random: np.random.SFC64, patterns: Pixels, samples: int) -> Samples:
+    """Return noisy images and their classes: a quarter of an image is its class's pattern.
+
+    Of noise alone, with any labels, these networks learn next to nothing in an epoch.
+    """
+    pixels = _random_bytes(random, (samples, *patterns.shape[1:]))
+    labels = _random_bytes(random, (samples,)) % len(patterns)
+    pixels -= pixels // 4
+    pixels += (patterns // 4)[labels]
+    return pixels, labels.astype(np.uint8)
 
 
 def _random_bytes(random: np.random.SFC64, shape: tuple[int, ...]) -> NDArray[np.uint8]:
@@ -172,7 +198,7 @@ _CIFAR10 = ImageSet(
 
 
 def _imagenet(size: int) -> RepeatedImages:
-    return RepeatedImages(sample_shape=(size, size, 3), classes=1000, train_samples=256)
+    return RepeatedImages(sample_shape=(size, size, 3), train_samples=256)
 
 
 DATASETS: dict[str, DataSet] = {

@@ -104,11 +104,12 @@ class Imdb:
         return self._data(_joined(*train), _joined(*test), "real")
 
     def synthesize(self) -> Data:
-        """Return random reviews with realistic word frequencies."""
+        """Return random reviews with realistic word frequencies, labelled by their words."""
         random = np.random.Generator(np.random.SFC64(SEED))
         train, test = (_random_reviews(random, n) for n in (self.train_samples, self.test_samples))
+        weights = random.standard_normal(WORDS, np.float32)
         y_train, y_test = (
-            random.integers(0, 2, n, np.uint8) for n in (self.train_samples, self.test_samples)
+            class_of(reviews.last(self.length), weights) for reviews in (train, test)
         )
         return self._data((train, y_train), (test, y_test), "synthetic")
 
@@ -163,6 +164,19 @@ def random_ranks(random: np.random.Generator, count: int) -> NDArray[np.int32]:
     return ranks.astype(np.int32)
 
 
+def class_of(ids: NDArray[np.int32], weights: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return the class of each row of word ids, 0 or 1: whether its words weigh more than most."""
+    sums = weights[ids].sum(axis=1)
+    classes: NDArray[np.uint8] = (sums > np.median(sums)).astype(np.uint8)
+    return classes
+
+
+def with_repeats(random: np.random.Generator, ids: NDArray[Any]) -> NDArray[Any]:
+    """Replace half of the ids by the one before: half of what follows can be learned."""
+    drawn = np.arange(ids.shape[-1]) * random.integers(0, 2, ids.shape)
+    return np.take_along_axis(ids, np.maximum.accumulate(drawn, axis=-1), axis=-1)
+
+
 def _joined(reviews: Iterable[list[int]], labels: NDArray[np.integer[Any]]) -> Labelled:
     """Return labelled reviews from Keras's lists of ids."""
     lists = list(reviews)
@@ -198,12 +212,12 @@ class Nietzsche:
         return self._data(codes.astype(np.uint8), "real")
 
     def synthesize(self) -> Data:
-        """Return a random text with realistic character frequencies."""
+        """Return a random text with realistic character frequencies, in part predictable."""
         random = np.random.Generator(np.random.SFC64(SEED))
         frequency = 1 / np.arange(1, self.characters + 1)
         cumulated = np.cumsum(frequency) / np.sum(frequency)
         codes = np.searchsorted(cumulated, random.random(self.text_length)).astype(np.uint8)
-        return self._data(codes, "synthetic")
+        return self._data(with_repeats(random, codes), "synthetic")
 
     def _data(self, codes: NDArray[np.uint8], origin: str) -> Data:
         windows = np.lib.stride_tricks.sliding_window_view(codes[:-1], self.length)[:: self.step]
@@ -244,7 +258,9 @@ class RepeatedTexts:
         random = np.random.Generator(np.random.SFC64(SEED))
         shape = self.train_samples, self.length + 1
         ids = random_ranks(random, shape[0] * shape[1]).reshape(shape) % self.words
-        x, y = ids[:, :-1], ids[:, 1:]
-        if not self.next_word:
-            y = random.integers(0, 2, self.train_samples, np.uint8)
+        if self.next_word:
+            ids = with_repeats(random, ids)
+        x, next_ids = ids[:, :-1], ids[:, 1:]
+        classes = class_of(x, random.standard_normal(self.words, np.float32))
+        y = next_ids if self.next_word else classes
         return Data(x, y, x[:0], y[:0], "synthetic", repeated=True)

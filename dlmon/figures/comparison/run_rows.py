@@ -25,27 +25,28 @@ from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.earlier_runs import (
     EARLIER_SESSIONS,
     MOST_EARLIER,
-    basis_of_epoch,
-    compile_text,
     conditions_of,
     default_conditions,
     earlier_sessions,
-    effective_text,
-    epoch_word,
     has_figure,
-    metric_of,
-    share_text,
-    timed_unit,
-    timing_of,
 )
 from dlmon.figures.quantity_text import rows_shown_in
 from dlmon.figures.sections import Bar, Bars, Row
+from dlmon.figures.session.compared_figure import (
+    basis_of_epoch,
+    compile_text,
+    metric_of,
+    timed_unit,
+    timing_of,
+)
+from dlmon.figures.session.epoch_numbers import epoch_word
+from dlmon.figures.session.run_facts import effective_text, share_text
 from dlmon.figures.session.tables import measured_in_short
 from dlmon.figures.session.time_breakdown import regular_steps_text
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run_options import OPTIONS, RunOptions, known_options
 from dlmon.quantities import BY_KEY
-from dlmon.records import Result, SessionHeader
+from dlmon.records import Result, SessionHeader, TimePart
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.session.run_figures import figures_of_entry, figures_of_snapshot, runs_that_ended
@@ -117,23 +118,17 @@ class Comparison:
         """Return what to call a row in a sentence."""
         return self.names.get(row.session or "", units.device(row.label))
 
-    def result_of(self, row: ComparisonRow) -> Result | None:
-        """Return the result of a run of ours that is over."""
-        if row.kind == "this":
-            return self.snapshot.result
-        entry = self.earlier.get(row.session or "")
-        return None if entry is None else entry.result
-
     def factor(self, row: ComparisonRow) -> Ratio | str:
         """Return how many times as fast as a row this run is, or why it can't be compared.
 
-        For two runs it is the ratio of their throughputs, as in `dlmon compare`.
+        For two runs it is the ratio of their throughputs, with the interval of `dlmon compare`;
+        without throughputs it is that of their times, without an interval.
         """
         factor = beside(self.this, row, self.snapshot.samples_per_second is not None)
         if isinstance(factor, str) or row.session is None or row.session not in self.earlier:
             return factor
         theirs, ours = self.runs[row.session], self.runs[self.snapshot.header.id]
-        return throughput_ratio(theirs, ours, self.repeats) or factor
+        return throughput_ratio(theirs, ours, self.repeats) or Ratio(factor.value)
 
     def against(self, row: ComparisonRow, name: str = "") -> str:
         """Say how many times as fast as a row this run is, with its interval."""
@@ -167,6 +162,19 @@ class Comparison:
         elif entry.label.name is None:
             name = f"the {name}"
         return self.against(row, ", ".join([name, *otherwise, *self.differences[entry.header.id]]))
+
+    def verdict(self) -> tuple[str, ...]:
+        """Return the figure of a run that is over, how it compares, and the interval of that.
+
+        Empty without a figure.
+        """
+        timing = timing_of(self.snapshot)
+        if timing is None or self.is_running:
+            return ()
+        figure = f"{units.band(timing)} {timed_unit(metric_of(self.snapshot))}".rstrip()
+        against = self.against_before() if self.chosen is None else self.against(self.chosen)
+        compared, bracket, interval = (against or self.against_nearest()).partition(" (")
+        return tuple(filter(None, (figure, compared, f"{bracket}{interval}".lstrip())))
 
     def alone(self) -> str:
         """Say that there is nothing to compare with; empty if there is."""
@@ -343,7 +351,7 @@ def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
 
 
 def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
-    """Return the details of a row; `result` is given for a recorded run that is over."""
+    """Return the details of a row; `result` is given for this run if it is over."""
     time = units.with_band(row)
     uncertain = f" ({units.UNCERTAIN})" * time.is_uncertain
     batch = f", batch {row.published.batch_size}" if row.published else ""
@@ -352,7 +360,7 @@ def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
             "throughput" if row.is_rate else "time",
             f"{time.text()} {timed_unit(row.metric)}".rstrip() + batch + uncertain,
         ),
-        ("to know" if row.comparable else "differs", "; ".join(row.badges)),
+        ("conditions" if row.comparable else "differs", "; ".join(row.badges)),
         ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),
     ]
     if row.published:
@@ -445,6 +453,13 @@ class SessionComparison:
         self.is_known = True
         self._all_earlier = earlier_sessions(entries, header, MOST_EARLIER)
         self._repeats = repeats_of(entries, header)
+
+    @property
+    def account_before(self) -> Mapping[str, float]:
+        """The time breakdown of the newest earlier run that trained; empty without one."""
+        results = (entry.result for entry in reversed(self._all_earlier))
+        accounts = (result.account for result in results if result is not None and result.account)
+        return next((account for account in accounts if TimePart.TRAINING in account), {})
 
     @property
     def reference(self) -> Reference | None:

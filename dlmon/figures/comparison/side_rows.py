@@ -1,4 +1,4 @@
-"""Write the comparison of two sides of runs, as sections and as JSON. Pure."""
+"""Write the comparison of two sides of runs, as sections and as JSON."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from dlmon.comparison.arguments import is_secret
 from dlmon.comparison.compared_run import RATE_UNITS, RunFigures
 from dlmon.comparison.sides import (
     ACCOUNT,
+    CONTENTS,
     METRIC,
+    STEP_PART,
     THROUGHPUT,
+    ChangedFile,
     ComparedFigure,
     Difference,
     NotComparable,
@@ -22,11 +25,13 @@ from dlmon.comparison.sides import (
     quantity_of,
     without_throughput,
 )
+from dlmon.figures import units
 from dlmon.figures.comparison import verdicts
-from dlmon.figures.comparison.verdicts import doubts_of_all
 from dlmon.figures.quantity_text import number_of
 from dlmon.figures.redact import Redaction
 from dlmon.figures.sections import (
+    Bar,
+    Bars,
     Figures,
     Heading,
     Kind,
@@ -37,11 +42,13 @@ from dlmon.figures.sections import (
     as_sentence,
     with_texts,
 )
-from dlmon.figures.session.time_breakdown import part_name
+from dlmon.figures.session.doubts import doubts_of_all
+from dlmon.figures.session.time_breakdown import STEP_NAMES, part_name
 from dlmon.quantities import STEPS_PER_SECOND
-from dlmon.records import Status, TimePart
+from dlmon.records import Status, TimePart, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
+from dlmon.session.code_changes import with_code_changes
 from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
 
@@ -52,7 +59,7 @@ _LEVELS: dict[bool | None, Level] = {True: "good", False: "bad", None: ""}
 NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
 LEGENDS = {
     NOT_SIGNIFICANT: "no significant difference: the interval, which allows for how runs differ, "
-    "holds 0 %",
+    "holds 1×",
     NOT_TESTED: "not tested: one run a side, or runs of a side that don't differ at all, can't "
     "show how much runs differ from time to time",
 }
@@ -62,7 +69,7 @@ UNKNOWN = "–"
 _SHOWN_BEFORE = 8
 """Two long values keep this many of their common characters before the first difference."""
 
-_LONGEST_METRIC, _MOST_NOT_NUMBERS = 20, 4
+_LONGEST_METRIC, _MOST_NOT_NUMBERS, _MOST_FILES = 20, 4, 12
 
 
 def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
@@ -79,34 +86,93 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
 
     is_refused = bool(it.unlike) and not anyway
     yield from note([why_unlike(it) if is_refused else verdict(it)], "verdict")
-    differing = (
-        ("Different arguments", it.arguments),
-        ("Different options", it.options),
-        ("Different environment", it.environment),
-    )
-    of_arguments, *of_others = (
-        Figures(heading, tuple((d.name, changed_text(d)) for d in differences))
-        for heading, differences in differing
-    )
     if not is_refused:
-        yield from note(doubts(it), "warning")
-    if of_arguments.rows:
-        # The arguments of a script are usually what a person compares.
-        yield of_arguments
+        yield from note(_doubts_of_sides(it), "warning")
+    # What was changed is usually what a person compares.
+    changed = (("Different arguments", it.arguments), ("Different options", it.options))
+    sections = [*(_differing(*part) for part in changed), _different_code(it)]
+    yield from (section for section in sections if section.rows)
     if not is_refused:
         table = figure_table(it)
         yield table
         yield from note([*legends(table), *notes(it)])
-    yield from (section for section in of_others if section.rows)
+        yield from note(_doubts_of_figures(it), "warning")
+    environment = _differing("Different environment", it.environment)
+    yield from [environment] * bool(environment.rows)
+
+
+def _differing(heading: str, differences: Sequence[Difference]) -> Figures:
+    return Figures(heading, tuple((d.name, changed_text(d)) for d in differences))
+
+
+def _different_code(comparison: RunComparison) -> Figures:
+    """Return how the versions of a script differ, with the files that changed between them."""
+    code, versions = comparison.code, comparison.versions
+    if code is None:
+        return _differing("Different code", versions)
+    rows = [(clean(name), "its script is not as in its commit") for name in code.uncommitted]
+    if code.files is None:
+        rows += [("files", f"not listed: {clean(code.why)}")] * (code.base != code.new)
+    else:
+        if code.files and not code.uncommitted:
+            # The files say more than the hash of one of them.
+            versions = tuple(d for d in versions if not d.name.startswith(CONTENTS))
+        rows += [(_file_name(file.name), _lines_text([file])) for file in code.files[:_MOST_FILES]]
+        rest = code.files[_MOST_FILES:]
+        rows += [(f"{len(rest):,} more files", _lines_text(rest))] * bool(rest)
+    section = _differing("Different code", versions)
+    return replace(section, rows=(*section.rows, *rows))
+
+
+def _file_name(path: str) -> str:
+    """Return the end of a path, which says more than its begin."""
+    return path if len(path) <= SHOWN_LENGTH else f"…{path[1 - SHOWN_LENGTH :]}"
+
+
+def _lines_text(files: Sequence[ChangedFile]) -> str:
+    """Write how many lines were added and deleted: +12 -4."""
+    if all(file.added is None for file in files):
+        return "binary"
+    added, deleted = (sum(getattr(f, name) or 0 for f in files) for name in ("added", "deleted"))
+    return f"+{added:,} -{deleted:,}"
 
 
 def figure_table(comparison: RunComparison) -> Table:
-    """Return the figures of both sides; a row has a level if new is better or worse."""
+    """Return the figures of both sides; a row has a level if new is better or worse.
+
+    Columns and marks that tell nothing are left out.
+    """
     names = _names_of(comparison)
-    rows = tuple(_row(figure, names(figure.name)) for figure in comparison.figures)
+    is_tested = _is_tested(comparison)
+    rows = tuple(_row(figure, names(figure.name), is_tested) for figure in comparison.figures)
     levels = tuple(_LEVELS[figure.is_better] for figure in comparison.figures)
     numeric = (False, *(True,) * (len(COLUMNS) - 1))
-    return Table(COLUMNS, rows, numeric, levels=levels, dropped=("n", "p", "95 % interval"))
+    table = Table(COLUMNS, rows, numeric, levels=levels, dropped=("n", "p", "95 % interval"))
+    empty = {name for name, *cells in zip(COLUMNS, *rows, strict=True) if not any(cells)}
+    if len((*comparison.base, *comparison.new)) == 2:
+        empty.add("n")
+    return table.without(*empty)
+
+
+def throughput_bars(comparison: RunComparison) -> Bars | None:
+    """Return a bar for the throughput of each run; None if they have several units."""
+    runs = (*comparison.base, *comparison.new)
+    if comparison.throughput.why or comparison.throughput.ratio is None:
+        return None
+    sides = ["base"] * len(comparison.base) + ["new "] * len(comparison.new)
+    bars = tuple(
+        Bar(f"{side}  {clean(run.name or run.session)}", rate, units.rate(rate))
+        for side, run in zip(sides, runs, strict=True)
+        for rate in (run.values[THROUGHPUT],)
+    )
+    return Bars("", bars, runs[0].throughput_unit, are_drawn=True)
+
+
+def _is_tested(comparison: RunComparison) -> bool:
+    """Return whether a change was tested, so that marks tell which changes weren't."""
+    return any(
+        figure.ratio is not None and figure.ratio.p is not None for figure in comparison.figures
+    )
 
 
 def _names_of(comparison: RunComparison) -> Callable[[str], str]:
@@ -119,6 +185,9 @@ def _names_of(comparison: RunComparison) -> Callable[[str], str]:
     names = {THROUGHPUT: rate} | ({} if compiled else {"compile_s": "first batches, extra s"})
 
     def name(figure: str) -> str:
+        if figure.startswith(STEP_PART):
+            field = figure.removeprefix(STEP_PART).replace("_ms", "_us")
+            return f"{STEP_NAMES[field]}, ms a step"
         if figure.startswith(ACCOUNT):
             part = TimePart(figure.removeprefix(ACCOUNT))
             return f"{part_name(part, is_script, compiled)}, s"
@@ -129,7 +198,7 @@ def _names_of(comparison: RunComparison) -> Callable[[str], str]:
     return name
 
 
-def _row(figure: ComparedFigure, name: str) -> tuple[str, ...]:
+def _row(figure: ComparedFigure, name: str, is_tested: bool) -> tuple[str, ...]:
     ratio = figure.ratio
     base, new = (
         UNKNOWN if value is None else number_of(quantity_of(figure.name), value, beside)
@@ -137,13 +206,14 @@ def _row(figure: ComparedFigure, name: str) -> tuple[str, ...]:
     )
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
-        low, high = map(verdicts.signed_pct, (ratio.low, ratio.high))
-        interval = f"{low} to {high} %"
+        interval = verdicts.interval(ratio.low, ratio.high)
     return (
         name,
         base,
         new,
-        "" if ratio is None else change_text(ratio),
+        ""
+        if ratio is None
+        else change_text(ratio).removeprefix("" if is_tested else f"{NOT_TESTED} "),
         interval,
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
         "+".join(map(str, figure.runs)),
@@ -151,9 +221,9 @@ def _row(figure: ComparedFigure, name: str) -> tuple[str, ...]:
 
 
 def change_text(ratio: Ratio) -> str:
-    """Write a change: +4.9 %, or ~ +0.4 % if not significant, or ? +4.9 % if not tested."""
+    """Write a change: 1.049×, or ~ 1.004× if not significant, or ? 2.40× if not tested."""
     mark = NOT_TESTED if ratio.p is None else "" if ratio.is_significant else NOT_SIGNIFICANT
-    return f"{mark} {verdicts.signed_pct(ratio.value)} %".lstrip()
+    return f"{mark} {verdicts.change(ratio.value)}".lstrip()
 
 
 def p_text(p: float) -> str:
@@ -202,12 +272,17 @@ def _advice(comparison: RunComparison) -> str:
 
 def legends(table: Table) -> list[str]:
     """Explain the signs that a table has."""
-    signs = {row[_CHANGE][:1] for row in table.rows}
+    signs = {row[_CHANGE][:1] for row in table.rows if "change" in table.headings}
     return [f"{sign} {meaning}" for sign, meaning in LEGENDS.items() if sign in signs]
 
 
 def doubts(comparison: RunComparison) -> list[str]:
     """Return the warnings about comparing these runs by these figures."""
+    return [*_doubts_of_sides(comparison), *_doubts_of_figures(comparison)]
+
+
+def _doubts_of_sides(comparison: RunComparison) -> list[str]:
+    """Return how the sides differ beyond their figures, and which runs are not over or failed."""
     sentences = [f"not comparable: {difference}" for difference in comparison.unlike]
     more = comparison.others_took_more
     if more is not None:
@@ -215,44 +290,52 @@ def doubts(comparison: RunComparison) -> list[str]:
         sentences.append(f"other programs took {abs(more):.1f} cores more in {side}")
     epoch = comparison.epoch_time_against_throughput
     if epoch is not None:
-        direction = "more" if epoch > 1 else "less"
-        share = verdicts.pct(abs(epoch - 1))
-        sentences.append(f"an epoch took {share} % {direction} time in new even so")
-    runs = (*comparison.base, *comparison.new)
-    of_all = doubts_of_all([run.warnings if run.valid is False else {} for run in runs])
-    every = "both" if len(runs) == 2 else f"all {len(runs)}"
-    sentences.extend(f"{every} runs: {text}" for text in of_all.values())
-    for run in runs:
+        sentences.append(f"an epoch took {verdicts.change(epoch)} the time in new even so")
+    for run in (*comparison.base, *comparison.new):
         name = run.name or run.session
-        if run.status == Status.FAILED:
+        if run.status == Status.FAILED and THROUGHPUT in run.values:
             sentences.append(f"{name} {failed_text(run)}: its figures are those up to then")
         if run.status == Status.RUNNING:
             sentences.append(f"{name} is still running: its figures are those so far")
         if run.status == Status.UNKNOWN:
             sentences.append(f"whether {name} still runs on {run.host} can't be seen from here")
-        if run.valid is False and (not run.warnings or run.warnings.keys() - of_all.keys()):
-            texts = (text for doubt, text in run.warnings.items() if doubt not in of_all)
-            reasons = "; ".join(texts) or "its figures may be off"
-            sentences.append(f"{name}: {reasons}")
         for metric, value in list(run.not_numbers.items())[:_MOST_NOT_NUMBERS]:
             sentences.append(f"{name}: the last {clean(metric, _LONGEST_METRIC)} is {value}")
     sentences.extend(f"left out: {without_throughput(run)}" for run in comparison.left_out)
     return sentences
 
 
+def _doubts_of_figures(comparison: RunComparison) -> list[str]:
+    """Return why figures may be unreliable, once for what all runs share."""
+    runs = (*comparison.base, *comparison.new)
+    of_all = doubts_of_all([run.warnings if run.valid is False else {} for run in runs])
+    every = "both" if len(runs) == 2 else f"all {len(runs)}"
+    sentences = [f"{every} runs: {text}" for text in of_all.values()]
+    for run in runs:
+        if run.valid is False and (not run.warnings or run.warnings.keys() - of_all.keys()):
+            texts = (text for doubt, text in run.warnings.items() if doubt not in of_all)
+            reasons = "; ".join(texts) or "its figures may be off"
+            sentences.append(f"{run.name or run.session}: {reasons}")
+    return sentences
+
+
 def notes(comparison: RunComparison) -> list[str]:
     """Say how the interval was estimated, and which figures are not compared."""
     name = _names_of(comparison)
+    metrics = [figure for figure in comparison.figures if figure.name.startswith(METRIC)]
+    of_metrics = {figure.why for figure in metrics if figure.why}
     unlike: dict[str, list[str]] = {}
     for figure in comparison.figures:
         if figure.why is not None and figure.name != THROUGHPUT:
             text = name(figure.name)
             if figure.name.startswith(ACCOUNT):
                 text = "what each batch adds to the time"
-            elif figure.name.startswith(METRIC):
+            elif figure.name.startswith(METRIC) and len(of_metrics) == 1:
                 text = "what the metrics came to"
             unlike.setdefault(figure.why, []).append(text)
     texts = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
+    if not _is_tested(comparison) and len((*comparison.base, *comparison.new)) > 2:
+        texts.append(LEGENDS[NOT_TESTED])
     ratio = comparison.throughput.ratio
     if ratio is not None and ratio.basis is Basis.LIKE_RUNS:
         texts.append("how runs differ is taken from other runs of the same conditions here")
@@ -291,7 +374,8 @@ def sides_json(comparison: RunComparison) -> dict[str, Any]:
         "figures": {figure.name: _figure_json(figure) for figure in comparison.figures},
         "arguments": _differences_json(comparison.arguments),
         "options": _differences_json(comparison.options),
-        "environment": _differences_json(comparison.environment),
+        "environment": _differences_json((*comparison.versions, *comparison.environment)),
+        "code": to_json(comparison.code),
         "doubts": doubts(comparison),
         "notes": notes(comparison),
     }
@@ -355,7 +439,7 @@ def compared(
     heading = Heading(f"{new_name} (new) beside {base_name} (base)")
     redaction = Redaction(full)
     try:
-        sides = compare_sides(base_runs, new_runs, earlier)
+        sides = with_code_changes(compare_sides(base_runs, new_runs, earlier))
     except NotComparable as refused:
         names = tuple(run.name or run.session for run in (*base_runs, *new_runs))
         sentence = as_sentence(redaction.text(str(refused)), names)
@@ -363,7 +447,7 @@ def compared(
     for run in (*sides.base, *sides.new):
         redaction.learn_names(run.host, {**run.options, "command": " ".join(run.command or ())})
     if not full:
-        sides = replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
+        sides = without_secrets(sides)
     # The report of each run has its warnings, from records without other people's programs.
     base_runs, new_runs = (
         tuple(replace(run, valid=None, warnings={}, log=run.log if full else None) for run in side)
@@ -376,6 +460,11 @@ def compared(
         (heading, *with_texts(tuple(sections), redaction.text)),
         None if sides.unlike else redaction.value(sides_json(sides)),
     )
+
+
+def without_secrets(sides: RunComparison) -> RunComparison:
+    """Return a comparison without the values of arguments whose names are those of secrets."""
+    return replace(sides, arguments=tuple(map(_without_secret, sides.arguments)))
 
 
 def _without_secret(difference: Difference) -> Difference:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dlmon.figures import units
+from dlmon.figures.columns import has_words
 from dlmon.figures.machine.readings import Level, gpu_kinds
-from dlmon.figures.session import tokens
 from dlmon.figures.session.phases import overdue_text, phase_text
-from dlmon.quantities import rate_unit
 from dlmon.records import WITHOUT_EPOCHS, Gpu, Machine
 from dlmon.records.words import gpu_name
-from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
+from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession, why_users_unseen
+from dlmon.session.machine_history import facts_of_gpu
+from dlmon.statistics.totals import total
 
 ORDERS = ("as named", "name", "free GPUs", "load")
 """The orders in which hosts can be sorted."""
@@ -64,7 +65,7 @@ def sentence_of(host: HostSnapshot) -> str:
     else:
         is_usual = host.is_current or host.state == HostState.CONNECTING
         standing = [] if is_usual else [status_of(host)[0], host.notice]
-        parts = [*standing, clock_away(host), sessions_problem(host)]
+        parts = [*standing, clock_away(host), sessions_problem(host), users_unseen(host)]
     return "; ".join(filter(None, parts))
 
 
@@ -78,6 +79,12 @@ def sessions_problem(host: HostSnapshot) -> str:
     """Say why the sessions of a host are unknown; empty if they are known."""
     problem = host.sessions_problem
     return "" if problem is None else f"its sessions are unknown: {problem}"
+
+
+def users_unseen(host: HostSnapshot) -> str:
+    """Say why free GPUs are found by their memory alone; empty if their users are seen."""
+    why = why_users_unseen(host.machine, host.facts) if host.free_gpus is not None else ""
+    return f"which GPUs are free goes by their memory alone: {why}" if why and host.gpus else ""
 
 
 def clock_away(host: HostSnapshot) -> str:
@@ -116,18 +123,13 @@ def users_of(machine: Machine | None, gpu: Gpu | None = None) -> str:
 def gpu_memory_mib(host: HostSnapshot) -> tuple[float | None, float | None]:
     """Return the used and the total memory of all GPUs; None if one of them is unknown."""
     used = [gpu.memory_used_mib for gpu in host.gpus]
-    facts = [host.facts_of(gpu) for gpu in host.gpus]
-    return _sum(used), _sum([of_gpu.memory_mib if of_gpu else None for of_gpu in facts])
+    sizes = [facts_of_gpu(host.facts, gpu.index).memory_mib for gpu in host.gpus]
+    return total(used), total(sizes)
 
 
 def gpu_power_w(host: HostSnapshot) -> float | None:
     """Return the power of all GPUs together; None unless all report theirs."""
-    return _sum([gpu.power_w for gpu in host.gpus])
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) if len(numbers) == len(values) else None
+    return total(gpu.power_w for gpu in host.gpus)
 
 
 def short_command(command: str) -> str:
@@ -166,10 +168,8 @@ def session_rate(session: RunningSession) -> str:
     """Write the throughput of a session, else how long it has had no batch, or its phase."""
     if session.overdue_s is not None:
         return overdue_text(session.overdue_s)
-    if session.tokens_per_second is not None:
-        return f"{units.rate(session.tokens_per_second)} {tokens.UNIT}"
-    if session.samples_per_second is not None:
-        return f"{units.rate(session.samples_per_second)} {rate_unit(session)}"
+    if session.rates:
+        return units.rate_now(session.rates[-1])
     return "" if session.epoch is None else phase_text(session.phase)
 
 
@@ -233,8 +233,7 @@ def summary(
 
 def matching(hosts: Iterable[HostSnapshot], typed: str) -> list[HostSnapshot]:
     """Return the hosts whose name, state, devices or sessions contain every word of `typed`."""
-    words = typed.lower().split()
-    return [host for host in hosts if all(word in _searched(host) for word in words)]
+    return [host for host in hosts if has_words(_searched(host), typed)]
 
 
 def _searched(host: HostSnapshot) -> str:
@@ -242,7 +241,7 @@ def _searched(host: HostSnapshot) -> str:
     for session in host.sessions or ():
         texts += [session.session, session.workload or "", session.name or ""]
     texts += [row.user or "" for row in (host.machine.processes if host.machine else None) or ()]
-    return " ".join(texts).lower()
+    return " ".join(texts)
 
 
 def in_order(hosts: Sequence[HostSnapshot], by: str) -> list[HostSnapshot]:

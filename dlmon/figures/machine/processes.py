@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from dlmon.figures import units
-from dlmon.figures.columns import Column
+from dlmon.figures.columns import Column, lowered, measured_column
+from dlmon.figures.units import gpus_text
 from dlmon.records import MAX_ON_GPUS, Gpu, Machine, MachineFacts, Process
 from dlmon.session.framework_memory import amount
+from dlmon.session.limits.run_samples import program_name
+from dlmon.system.foreign_processes import SAME_START_S
 
-
-def lowered(text: str | None) -> str | None:
-    """Return the sort key of a text; None for None."""
-    return text.lower() if text else None
-
-
-def memory_text(mib: int | None) -> str:
-    """Write the memory of a process: 88 MiB, 1.8 GiB."""
-    return "–" if mib is None else amount(mib)
+_GPU_FIELDS = ("gpus", "gpu_memory_mib")
+_KTHREADD = 2
 
 
 def _gpu_memory(process: Process) -> str:
     """Write the GPU memory of a process: empty if it uses no GPU, a dash if unknown."""
-    unknown = process.gpus or "gpus" in process.why or "gpu_memory_mib" in process.why
-    if process.gpu_memory_mib is None and not unknown:
-        return ""
-    return memory_text(process.gpu_memory_mib)
+    if process.gpu_memory_mib is not None:
+        return amount(process.gpu_memory_mib)
+    return "–" if process.gpus or process.why.keys() & {*_GPU_FIELDS} else ""
+
+
+def _engines(process: Process) -> str:
+    """Write the share of GPU time of a process: empty if it uses no GPU, a dash if unknown."""
+    if process.gpu_pct is not None:
+        return units.count(process.gpu_pct)
+    return "–" if process.gpus else ""
 
 
 def without_folder(command: str | None) -> str | None:
@@ -47,16 +48,6 @@ def running_for(process: Process, wall: float | None) -> str:
     return units.counted(days, "day") if days else units.clock(running_s)
 
 
-def gpus_text(gpus: Iterable[int]) -> str:
-    """Write the numbers of GPUs: 0, or 0-3,6."""
-    numbers = sorted(set(gpus))
-    parts = []
-    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
-        first, *more = (number for _, number in run)
-        parts.append(f"{first}-{more[-1]}" if more else str(first))
-    return ",".join(parts)
-
-
 def command_text(process: Process) -> str:
     """Return the command without its program's folder, or in brackets why it is unknown."""
     command = without_folder(process.command)
@@ -71,10 +62,27 @@ def columns_at(wall: float | None) -> tuple[Column[Process], ...]:
         Column("pid", lambda row: str(row.pid), lambda row: row.pid, is_number=True, cells=7),
         Column("user", lambda row: row.user or "–", lambda row: lowered(row.user), cells=8),
         Column("gpus", _gpus, lambda row: row.gpus or None, title="GPU", cells=5),
-        _largest_first("gpu_memory_mib", 9, "GPU mem", _gpu_memory),
-        _largest_first("cpu_pct", 6, "CPU %"),
-        _largest_first("rss_mib", 9, "memory", lambda row: memory_text(row.rss_mib)),
-        _largest_first("threads", 8, "threads"),
+        Column(
+            "gpu_memory_mib",
+            _gpu_memory,
+            lambda row: row.gpu_memory_mib,
+            largest_first=True,
+            is_number=True,
+            title="GPU mem",
+            cells=9,
+        ),
+        Column(
+            "gpu_pct",
+            _engines,
+            lambda row: row.gpu_pct,
+            largest_first=True,
+            is_number=True,
+            title="GPU %",
+            cells=5,
+        ),
+        measured_column("cpu_pct", units.count, title="CPU %", cells=6),
+        measured_column("rss_mib", amount, title="memory", cells=9),
+        measured_column("threads", units.count, cells=8),
         Column(
             "started",
             lambda row: running_for(row, wall),
@@ -91,16 +99,64 @@ def _gpus(process: Process) -> str:
     return "–" if "gpus" in process.why else gpus_text(process.gpus)
 
 
-def _largest_first(
-    name: str, cells: int, title: str, text: Callable[[Process], str] | None = None
-) -> Column[Process]:
-    order = attrgetter(name)
+def with_table(every: Sequence[Process], table: Sequence[Process]) -> tuple[Process, ...]:
+    """Return all processes, with what only a session's table of processes knows of them.
 
-    def number(process: Process) -> str:
-        value = order(process)
-        return "–" if value is None else f"{value:,.0f}"
+    Args:
+        every: all processes of a machine; kernel threads are left out.
+        table: the rows of the session: what is on GPUs, and what belongs to the run.
+    """
+    # In a container, pid 2 may be any process.
+    if any(row.pid == _KTHREADD and row.command == "[kthreadd]" for row in every):
+        every = [row for row in every if _KTHREADD not in (row.pid, row.parent)]
+    rows = {row.pid: row for row in table if row.started is not None}
+    own = {pid for pid, row in rows.items() if row.of_run}
+    for process in sorted(every, key=lambda process: process.started or 0.0):
+        # A parent starts before its children.
+        own |= {process.pid} if process.parent in own else set()
+    why_unknown = {n: why for row in table for n, why in row.why.items() if n in _GPU_FIELDS}
+    merged = []
+    for process in every:
+        row = rows.get(process.pid)
+        if row is None or abs((process.started or 0) - (row.started or 0)) > SAME_START_S:
+            row = Process(process.pid, why=why_unknown)
+        gpus, memory_mib, is_own = row.gpus, row.gpu_memory_mib, process.pid in own
+        why = process.why | {n: why for n, why in row.why.items() if n in _GPU_FIELDS}
+        merged.append(
+            replace(
+                process,
+                gpus=gpus,
+                gpu_memory_mib=memory_mib,
+                gpu_pct=row.gpu_pct,
+                of_run=is_own,
+                why=why,
+            )
+        )
+    # A driver may number processes in another way.
+    return (*merged, *(row for row in table if row.started is None))
 
-    return Column(name, text or number, order, True, True, title=title, cells=cells)
+
+def as_tree(processes: Iterable[Process]) -> list[tuple[Process, str]]:
+    """Return each process below its parent, siblings by pid, with the branch before its command."""
+    by_pid = {process.pid: process for process in processes}
+    children: dict[int | None, list[Process]] = {}
+    for pid in sorted(by_pid):
+        parent = by_pid[pid].parent
+        children.setdefault(parent if parent in by_pid else None, []).append(by_pid[pid])
+    rows: list[tuple[Process, str]] = []
+    # Without recursion: a tree may be deep.
+    waiting = [(process, "", "") for process in reversed(children.get(None, []))]
+    while waiting:
+        process, branch, indent = waiting.pop()
+        rows.append((process, branch))
+        below = children.get(process.pid, [])
+        for child in reversed(below):
+            is_last = child is below[-1]
+            lines = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+            waiting.append((child, indent + lines[0], indent + lines[1]))
+    # A damaged log may name no root.
+    shown = {process.pid for process, _ in rows}
+    return [*rows, *((by_pid[pid], "") for pid in sorted(by_pid.keys() - shown))]
 
 
 def matching(processes: Sequence[Process], typed: str) -> list[Process]:
@@ -143,8 +199,7 @@ def why_users_unknown(machine: Machine) -> dict[str, str]:
 
 def instance_rows(gpu: Gpu, machine: Machine | None) -> Iterator[tuple[str, str]]:
     """Yield the name, memory and users of each MIG instance of a GPU."""
-    rows = (machine.processes if machine is not None else None) or ()
-    on_it = {row.pid: row for row in rows if gpu.index in row.gpus}
+    on_it = {row.pid: row for row in _on(gpu, machine)}
     for part in gpu.instances or ():
         # "NVIDIA H100 80GB HBM3 MIG 1g.10gb": its GPU is named above it.
         profile = (part.name or "").rpartition("MIG ")[2]
@@ -154,17 +209,38 @@ def instance_rows(gpu: Gpu, machine: Machine | None) -> Iterator[tuple[str, str]
         users = [_who(on_it[pid]) if pid in on_it else f"pid {pid}" for pid in part.pids or ()]
         used_by = ", ".join(users) or ("nobody" if part.pids is not None else "")
         unknown = "" if part.pids is not None else part.why.get("pids", "")
-        text = ", ".join(filter(None, (profile, memory, used_by or unknown)))
+        busy = part.why.get("utilization_pct", "")
+        if part.utilization_pct is not None:
+            busy = f"{units.percent(part.utilization_pct)} busy"
+        text = ", ".join(filter(None, (profile, busy, memory, used_by or unknown)))
         yield f"MIG {part.index}", text
 
 
 def users_of(gpu: Gpu, machine: Machine) -> str:
     """Name the processes on a GPU, with their users and memory; empty if unknown."""
-    on_it = [row for row in machine.processes or () if gpu.index in row.gpus]
-    if not on_it:
-        return "" if why_users_unknown(machine) else "nobody"
-    on_it.sort(key=lambda row: -(row.gpu_memory_mib or 0))
-    return ", ".join(map(_user, on_it))
+    if on_it := _on(gpu, machine):
+        return ", ".join(map(_user, on_it))
+    return "" if why_users_unknown(machine) else "nobody"
+
+
+def gpu_users(gpu: Gpu, machine: Machine | None) -> tuple[str, ...]:
+    """Write the memory, program and user of each process on a GPU, the largest first."""
+    users = (
+        (
+            "" if row.gpu_memory_mib is None else amount(row.gpu_memory_mib),
+            program_name(row.command) or f"pid {row.pid}",
+            row.user,
+        )
+        for row in _on(gpu, machine)
+    )
+    return tuple(" ".join(filter(None, user)) for user in users)
+
+
+def _on(gpu: Gpu, machine: Machine | None) -> list[Process]:
+    """Return the processes on a GPU, those with the most memory first."""
+    rows = (machine.processes if machine is not None else None) or ()
+    on_it = (row for row in rows if gpu.index in row.gpus)
+    return sorted(on_it, key=lambda row: -(row.gpu_memory_mib or 0))
 
 
 def _who(row: Process) -> str:
@@ -176,4 +252,14 @@ def _user(row: Process) -> str:
     if row.gpu_memory_mib is None:
         return name
     several = f" on {len(row.gpus)} GPUs" if len(row.gpus) > 1 else ""
-    return f"{name} {memory_text(row.gpu_memory_mib)}{several}"
+    return f"{name} {amount(row.gpu_memory_mib)}{several}"
+
+
+def reasons_text(process: Process) -> str:
+    """Return the reasons why figures of a process are unknown, each with the figures' names."""
+    headings = {"of_run": "of this run"}
+    headings |= {column.name: column.heading for column in columns_at(None)}
+    unknown: dict[str, list[str]] = {}
+    for name, reason in process.why.items():
+        unknown.setdefault(reason, []).append(headings.get(name, name))
+    return "; ".join(f"{reason}: {', '.join(names)}" for reason, names in unknown.items())

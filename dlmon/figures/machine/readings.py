@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from dlmon.comparison.conditions import cores as cores_text
@@ -24,6 +24,7 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.record import record
+from dlmon.session.machine_history import GPU_READINGS, gpus_of
 
 Level = Literal["", "high", "bad"]
 
@@ -42,8 +43,37 @@ _SLOWED = ("thermal", "hardware", "brake", "slowdown")
 THROTTLED = "throttled"
 NO_READING_YET = "no reading yet"
 NOT_READ = "no reading"
-GPU_READINGS = tuple(spec.name for spec in fields(Gpu) if spec.name not in ("index", "why"))
+GPU_CURVES = {
+    "utilisation": "utilization_pct",
+    "memory": "memory_used_mib",
+    "power": "power_w",
+    "clock": "sm_mhz",
+    "temp": "temperature_c",
+    **{BY_KEY[key].label: key for key in GPU_ACTIVITY},
+}
+"""The labels of a GPU's figures that have a history, the most important first, and their fields."""
+_AMDS = frozenset({"junction_c", "memory_c", "gtt_used_mib"})
+_NVIDIAS = frozenset(
+    {
+        *("sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct", "nvlinks", "xids", "mig"),
+        *("pcie_receive_mib_s", "pcie_send_mib_s", "encoder_pct", "decoder_pct"),
+    }
+)
+_NOT_OF_VENDOR = {
+    "nvidia": _AMDS,
+    "amd": _NVIDIAS,
+    "intel": _NVIDIAS
+    | _AMDS
+    | {"memory_busy_pct", "memory_mhz", "fan_pct", "ecc_corrected", "ecc_uncorrected"},
+}
+"""The readings that a vendor's drivers never give."""
 _GONE = (GpuState.LOST, GpuState.ASLEEP)
+VIRTUAL = {
+    "passthrough": "a whole GPU, passed to this virtual machine",
+    "vgpu": "a vGPU, which is a part of a GPU",
+    "host_vgpu": "divided among virtual machines (vGPU)",
+    "host_vsga": "divided among virtual machines (vSGA)",
+}
 LEVELS: tuple[Level, ...] = ("", "high", "bad")
 """The levels of a figure, the most urgent last."""
 # A border shows these without their label, as the value says enough.
@@ -104,10 +134,18 @@ class FigureList:
         source: the record with the readings.
         why: the reasons of the unknown readings, by field.
         in_depth: also take readings with nothing unusual, and all unknown ones.
+        left_out: the fields to leave out if they are unknown.
     """
 
-    def __init__(self, source: object, why: Mapping[str, str], in_depth: bool) -> None:
+    def __init__(
+        self,
+        source: object,
+        why: Mapping[str, str],
+        in_depth: bool,
+        left_out: Collection[str] = (),
+    ) -> None:
         self._source, self._why, self._in_depth = source, why, in_depth
+        self._left_out = left_out
         self.figures: list[Figure] = []
 
     def take(
@@ -141,6 +179,8 @@ class FigureList:
             return
         if figure:
             self.figures.append(figure if isinstance(figure, Figure) else Figure(label, figure))
+            return
+        if names and all(name in self._left_out for name in names):
             return
         why = next((self._why[name] for name in names if name in self._why), "")
         if self._in_depth or (why and label in _SAYS_WHY):
@@ -227,15 +267,20 @@ def gpu_figures(
     """
     facts = facts or GpuFacts(gpu.index, "")
     divided = {"utilization_pct": "unknown while MIG is on"} if gpu.mig else {}
-    part = FigureList(gpu, {**gpu.why, **divided}, in_depth)
+    left_out = _NOT_OF_VENDOR.get(facts.vendor, ())
+    part = FigureList(gpu, {**gpu.why, **divided}, in_depth, left_out)
     # Figures that come and go stand behind those that are always there.
     part.take("utilisation", "utilization_pct", _utilization, deep=True)
     for quantity in QUANTITIES:
         if quantity.label:
             text = _share if quantity.unit == "%" else f"{{:,.0f}} {quantity.unit}"
             part.take(quantity.label, quantity.key, text, deep=True)
-    part.take("memory", "memory_used_mib", _gpu_memory, facts.memory_mib)
+    part.take("memory", "memory_used_mib", _gpu_memory, facts)
+    gtt = None if gpu.gtt_used_mib is None else units.gibibytes(gpu.gtt_used_mib)
+    part.add("GTT", gtt, "gtt_used_mib", deep=True)
     part.take("temp", "temperature_c", _gpu_temperature, facts.slowdown_c)
+    part.take("junction", "junction_c", "{} °C", deep=True)
+    part.take("memory temp", "memory_c", "{} °C", deep=True)
     part.take("power", "power_w", _power, gpu.power_limit_w)
     part.take("clock", "sm_mhz", _clock, facts.sm_max_mhz)
     part.take("mem clock", "memory_mhz", _clock, facts.memory_max_mhz, deep=True)
@@ -257,9 +302,11 @@ def gpu_figures(
     part.add("ECC", _ecc(gpu), "ecc_uncorrected", "ecc_corrected", deep=not errors)
     part.add("Xid", _xid(gpu), "xids", deep=not gpu.xids)
     part.add("energy", _energy(gpu, energy_j), "energy_j", deep=energy_j is None)
+    if facts.virtualization in VIRTUAL:
+        part.add("virtual", VIRTUAL[facts.virtualization], deep=True)
     mig = None if gpu.mig is None else "on" if gpu.mig else "off"
     part.add("MIG", mig, "mig", deep=not gpu.mig)
-    if gpu.instances is None:
+    if gpu.instances is None and facts.vendor == "nvidia":
         part.add("MIG instances", None, "instances", deep=True)
     return part.figures
 
@@ -434,8 +481,12 @@ def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -
     return Figure(label, units.memory_in_use(used_mib, total_mib), share, level, word)
 
 
-def _gpu_memory(label: str, used_mib: float, total_mib: float | None) -> Figure:
-    figure = memory_figure(label, used_mib, total_mib)
+def _gpu_memory(label: str, used_mib: float, facts: GpuFacts) -> Figure:
+    figure = memory_figure(label, used_mib, facts.memory_mib)
+    if facts.memory_kind == "system":
+        # It fills with programs that use no GPU too: full is full.
+        value = f"{figure.value} of the system"
+        return replace(figure, value=value, short=f"{figure.value} system")
     # Frameworks may allocate all of it at their start: no reason for alarm.
     return replace(figure, level="high") if figure.level else figure
 
@@ -446,6 +497,28 @@ NO_GPU = "no GPU"
 def why_no_gpu(facts: MachineFacts) -> str:
     """Return why a machine has no GPU; empty if it has one, or if that is unknown."""
     return "" if facts.gpus else facts.why.get("gpus", "")
+
+
+def no_gpu_text(machine: Machine | None, facts: MachineFacts) -> str:
+    """Say that there is no GPU, and why; empty if there is one, or if it is unknown."""
+    why = facts.why.get("gpus") or (machine.why.get("gpus") if machine is not None else None)
+    if gpus_of(machine, facts) or (why is None and facts.gpus is None):
+        return ""
+    return f"{NO_GPU}: {why}" if why else NO_GPU
+
+
+_DOCTOR = "dlmon doctor says what is missing"
+_NO_GPU_STEPS = {
+    GpuState.NO_DRIVER: "install the driver of the GPU, so that nvidia-smi lists it, or start the "
+    "container with --gpus all",
+    GpuState.NO_PACKAGE: "python -m pip install nvidia-ml-py",
+    GpuState.VERSIONS_DIFFER: "reboot: the driver was updated while it was loaded",
+}
+
+
+def no_gpu_step(facts: MachineFacts) -> str:
+    """Say what to do where no GPU can be read."""
+    return _NO_GPU_STEPS.get(facts.gpus_state or GpuState.UNKNOWN, _DOCTOR)
 
 
 def identity(facts: MachineFacts) -> list[str]:
@@ -472,8 +545,13 @@ def identity(facts: MachineFacts) -> list[str]:
 
 def gpu_kinds(facts: MachineFacts) -> list[str]:
     """Name the GPUs of a machine, with the number of each kind."""
-    counts = Counter(units.device(gpu.name) for gpu in facts.gpus or ())
+    counts = Counter(gpu_kind(gpu) for gpu in facts.gpus or ())
     return [f"{count} × {kind}" if count > 1 else kind for kind, count in counts.items()]
+
+
+def gpu_kind(gpu: GpuFacts) -> str:
+    """Return the name of a GPU, and whether it is a vGPU."""
+    return units.device(gpu.name) + (" vGPU" if gpu.virtualization == "vgpu" else "")
 
 
 def worst(figures: Iterable[Figure]) -> Level:
@@ -514,6 +592,16 @@ def busy_texts(machine: Machine | None) -> list[str]:
     cpu, gpus = (machine.cpu, machine.gpus or ()) if machine is not None else (None, ())
     texts = [] if cpu is None else [f"CPU {units.percent(cpu.pct)}"]
     return texts + [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
+
+
+def serving_text(address: str, port: int) -> str:
+    """Say at which address metrics are served, and whether other machines can read them."""
+    import ipaddress
+
+    ip = ipaddress.ip_address(address)
+    host = f"[{address}]" if ip.version == 6 else address
+    who = "" if ip.is_loopback else "; other machines can read them, without a password"
+    return f"metrics are served at http://{host}:{port}/metrics{who}"
 
 
 def machine_line(machine: Machine, facts: MachineFacts | None = None) -> str:

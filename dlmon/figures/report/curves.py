@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from statistics import fmean
 
-from dlmon.comparison.compared_run import Curve
+from dlmon.comparison.arguments import GIVEN, PROGRAM, arguments_of, is_secret
+from dlmon.comparison.compared_run import Curve, options_with_effect
+from dlmon.figures import units
 from dlmon.figures.machine.readings import activity_name
 from dlmon.figures.sections import Line, LineChart, Values
 from dlmon.figures.session import tokens
 from dlmon.figures.value_axis import value_range
-from dlmon.quantities import BY_KEY, SAMPLES_PER_SECOND, STEPS_PER_SECOND, rate_unit
+from dlmon.metric_files.file_session import NS_PER_STEP, FileSession
+from dlmon.quantities import BY_KEY, SAMPLES_PER_SECOND, STEPS_PER_SECOND
 from dlmon.records import Record, SessionHeader
 from dlmon.records.record import record
+from dlmon.records.words import STEPS_PER_S
+from dlmon.script_name import from_script
+from dlmon.session.effective import share_over_time
 from dlmon.session.learning import MOST_METRICS, Metric, MetricReadings, Pass, drawable, importance
+from dlmon.session.running_time import RunningTime
 from dlmon.session.session import Session
 from dlmon.statistics.series import Series
 
@@ -24,6 +32,8 @@ _VALUES, _VALUES_OF_AN_HOUR = 40_000, 12_000
 _LONGEST_H = 24.0
 _MOST_MARKS = 200
 _MOST_LINES = 16
+# The runs whose values stand in the border of a chart.
+_MOST_RUNS = 4
 _FINEST_NS = 1_000_000_000
 
 THROUGHPUT, IN_STEPS, CPU, GPU, POWER, MEMORY = (
@@ -38,6 +48,7 @@ _CHARTS = {
     MEMORY: "GiB",
 }
 _OWN = "this run"
+_COMMIT_DIGITS = 7
 
 
 @record(frozen=True)
@@ -50,12 +61,7 @@ class TimeMark:
 
 @record(frozen=True)
 class _Quantity:
-    """One quantity of a session over time.
-
-    Attributes:
-        chart: the title of its chart.
-        divisor: divides its values.
-    """
+    """One quantity of a session over time."""
 
     chart: str
     label: str
@@ -221,11 +227,17 @@ def curve_of(metric: Metric, start_ns: int) -> Curve:
         newest=metric.newest,
         why=metric.why,
         why_validation=metric.why_validation,
+        not_numbers=metric.not_numbers,
     )
 
 
-def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
-    """Return the curves of a run: its metrics, its throughput, and its hardware."""
+def curves_of(session: Session, start_ns: int, over_steps: bool = False) -> dict[str, Curve]:
+    """Return the curves of a run: its metrics, its throughput, and its hardware.
+
+    Those of a file are over steps if so asked; others are always over time.
+    """
+    if isinstance(session, FileSession):
+        return dict(session.curves(over_steps))
     learning, machine = session.learning, session.machine
     curves = {name: curve_of(learning.metrics[name], start_ns) for name in learning.names}
 
@@ -234,10 +246,10 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
             curves.setdefault(name, Curve(series, start_ns, unit=unit, factor=factor))
 
     # Steps and samples per second must not share a name, and so an axis.
-    of_steps = " of steps" if session.counts_steps else ""
-    add(f"throughput{of_steps}", rate_unit(session), session.throughput)
+    of_steps = " of steps" if session.throughput_unit == STEPS_PER_S else ""
+    add(f"throughput{of_steps}", session.throughput_unit, session.throughput)
     add("tokens", tokens.UNIT, session.tokens_rate)
-    if (share := _share_of_peak(session)) is not None:
+    if (share := share_over_time(session)) is not None:
         add("share of the peak", "%", *share)
     add("CPU", "%", machine.cpu_pct)
     add("CPU power", "W", machine.cpu_power_w)
@@ -249,8 +261,7 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
             (" power", "W", machine.gpu_power_w),
             (" temperature", "°C", machine.gpu_temperature_c),
         ):
-            if index in of_gpus:
-                add(f"GPU {index}{name}", unit, of_gpus[index])
+            add(f"GPU {index}{name}", unit, of_gpus.get(index, Series()))
     add("memory of tensors", "MiB", session.memory.allocated_mib)
     for name, of_gpus in machine.gpu_activity.items():
         for index in sorted(of_gpus):
@@ -258,20 +269,133 @@ def curves_of(session: Session, start_ns: int) -> dict[str, Curve]:
     return curves
 
 
-def _share_of_peak(session: Session) -> tuple[Series, float] | None:
-    """Return the rate that the share of the peak follows, and the percent per unit of rate.
+# ---- other axes than time ----
 
-    None if the share is unknown, or if several networks train one after the other.
-    """
-    model = session.loops.longest.model
-    if model is None or model.peak_flop_s is None or len(session.loops.seen) > 1:
+TIME, STEPS, EPOCHS, TOKENS = "time", "steps", "epochs", "tokens"
+X_AXES = (TIME, STEPS, EPOCHS, TOKENS)
+
+
+@record(frozen=True)
+class Progress:
+    """How many steps, epochs or tokens of a run were done by each time; linear in between."""
+
+    times_ns: Sequence[float]
+    counts: Sequence[float]
+
+    def count_at(self, t_ns: float) -> float:
+        return _interpolated(self.times_ns, self.counts, t_ns)
+
+    def time_of(self, count: float) -> float:
+        return _interpolated(self.counts, self.times_ns, count)
+
+
+def progress_of(session: Session, x_axis: str) -> Progress | None:
+    """Return a run's progress along an axis of `X_AXES` other than time; None if it has none."""
+    if isinstance(session, FileSession):
+        steps = session.last_step if x_axis == STEPS else 0
+        return Progress((0, steps * NS_PER_STEP), (0, steps)) if steps else None
+    loop = session.loops.longest
+    if x_axis == EPOCHS:
+        epochs = [e for e in loop.epochs.values() if e.end > e.begin]
+        ends = [
+            (t, n)
+            for number, e in enumerate(epochs)
+            for t, n in ((e.begin, number), (e.end, number + 1))
+        ]
+        return Progress(*zip(*ends, strict=True)) if ends else None
+    rate = session.tokens_rate if x_axis == TOKENS else session.throughput
+    done = list(accumulate((amount / 1e9 for amount in rate.sums), initial=0.0))
+    if not done[-1] > 0:
         return None
-    snapshot = session.snapshot()
-    series, rate = session.throughput, snapshot.samples_per_second
-    if model.flops_per_sample is None:
-        series, rate = session.tokens_rate, snapshot.tokens_per_second
-    share = snapshot.effective.peak_share
-    return None if share is None or rate is None else (series, 100 * share / rate.mean)
+    # The first batches have no throughput, and a batch holds several samples.
+    scale = loop.steady.batches / done[-1] if x_axis == STEPS else 1.0
+    times_ns = [(rate.first + number) * rate.width_ns for number in range(len(done))]
+    return Progress(times_ns, [scale * count for count in done])
+
+
+def _interpolated(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
+    after = min(max(1, bisect_right(xs, x)), len(xs) - 1)
+    (x0, x1), (y0, y1) = xs[after - 1 : after + 1], ys[after - 1 : after + 1]
+    share = (x - x0) / (x1 - x0) if x1 > x0 else 1.0
+    return y0 + min(1.0, max(0.0, share)) * (y1 - y0)
+
+
+class _SeriesByCount(Series):
+    """A series whose columns are ranges of a count; `unit_ns` stand for one."""
+
+    def __init__(self, series: Series, progress: Progress, unit_ns: float) -> None:
+        super().__init__()
+        self._series, self._progress, self._unit_ns = series, progress, unit_ns
+        end_ns = series.end_ns
+        self.end_ns = None if end_ns is None else int(progress.count_at(end_ns) * unit_ns)
+
+    @property
+    def newest(self) -> float | None:
+        return self._series.newest
+
+    def columns(self, start_ns: int, column_ns: int, count: int) -> list[float | None]:
+        edges = [start_ns + number * column_ns for number in range(count + 1)]
+        times = [int(self._progress.time_of(edge / self._unit_ns)) for edge in edges]
+        most_ns = self._progress.counts[-1] * self._unit_ns
+        return [
+            self._series.mean_between(begin, max(begin + 1, end)) if edge < most_ns else None
+            for edge, (begin, end) in zip(edges, pairwise(times), strict=False)
+        ]
+
+
+def along(curve: Curve, progress: Progress, unit_ns: float) -> Curve:
+    """Return a curve over a count, of which `unit_ns` stand for one."""
+    series = _SeriesByCount(curve.series, progress, unit_ns)
+    dots = [(int(progress.count_at(t) * unit_ns), value) for t, value in curve.validations]
+    return replace(curve, series=series, start_ns=0, validations=dots)
+
+
+# ---- the names of runs in a legend ----
+
+
+def names_by_difference(
+    headers: Sequence[SessionHeader], labels: Sequence[str | None]
+) -> list[str]:
+    """Name runs by their own names, else by what differs: arguments, options, commit and host.
+
+    Values of keys, tokens and passwords are left out.
+    """
+    workloads = {header.workload for header in headers}
+    script = headers[0].workload if len(workloads) == 1 else None
+    commands = [header.command or () for header in headers]
+    if script is None:
+        # Of different scripts, no place in a command means the same.
+        commands = list(map(from_script, commands))
+    arguments = arguments_of(commands, script)
+    given = [
+        {
+            name: name if value == GIVEN else f"{name} {value}"
+            for name, value in (of_run | options_with_effect(header.settings)).items()
+            if not is_secret(name) and name != PROGRAM
+        }
+        for header, of_run in zip(headers, arguments, strict=True)
+    ]
+    facts = [
+        {
+            "workload": header.workload,
+            **{name: of_run.get(name) for options in given for name in options},
+            "commit": (header.git_commit or "")[:_COMMIT_DIGITS],
+            "host": header.host,
+        }
+        for header, of_run in zip(headers, given, strict=True)
+    ]
+    differing = [key for key in facts[0] if len({of_run[key] for of_run in facts}) > 1]
+    without = f"without {', '.join(differing)}" if differing else ""
+    names = [
+        label
+        if label and labels.count(label) == 1
+        else ", ".join(of_run[key] or "" for key in differing if of_run[key]) or without
+        for label, of_run in zip(labels, facts, strict=True)
+    ]
+    return [
+        name if name and names.count(name) == 1 else f"{name} {header.id}".strip()
+        for name, header in zip(names, headers, strict=True)
+    ]
 
 
 # ---- metrics, each at its own times ----
@@ -291,6 +415,7 @@ class MetricCurves:
     """The metrics of one session over time, collected from its records."""
 
     header: SessionHeader
+    running_time: RunningTime = field(default_factory=RunningTime)
     lines: dict[str, dict[Pass, Points]] = field(default_factory=dict)
     _readings: MetricReadings = field(default_factory=MetricReadings)
 
@@ -300,7 +425,12 @@ class MetricCurves:
             is_known = reading.metric in self.lines
             if is_drawn and (is_known or len(self.lines) < MOST_METRICS):
                 line = self.lines.setdefault(reading.metric, {}).setdefault(reading.of, [])
-                line.append((max(0, reading.t - self.header.t), drawable(reading.value)))
+                line.append(
+                    (
+                        max(0, self.running_time.at(reading.t) - self.header.t),
+                        drawable(reading.value),
+                    )
+                )
 
     def adding(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield records unchanged, and add them."""
@@ -374,3 +504,30 @@ def _chart(metric: str, lines: Sequence[Line]) -> LineChart:
     title = name[:1].upper() + name[1:]
     bottom, top = value_range(min(values), max(values))
     return LineChart(title, "", tuple(lines), bottom, top, metric=metric)
+
+
+def unit_of(curves: Sequence[Curve]) -> str:
+    """Return the unit of curves of one quantity; a metric has none."""
+    return next((curve.unit for curve in curves if curve.unit), "")
+
+
+def value_texts(curves: Sequence[Curve], at_cursor: Sequence[float | None] | None) -> list[str]:
+    """Write each run's value, now or at the cursor; of a single run the newest validation too."""
+    unit = unit_of(curves)
+    if at_cursor is not None:
+        return [_value_text(value, unit) for value in at_cursor[:_MOST_RUNS]]
+    texts = []
+    for curve in curves[:_MOST_RUNS]:
+        newest = curve.newest if curve.newest is not None else curve.series.newest
+        newest = newest and curve.factor * newest
+        texts.append(curve.why or _value_text(newest, unit))
+    if len(curves) == 1 and (validations := curves[0].validations):
+        texts.append(f"val {curves[0].why_validation or _value_text(validations[-1][1], unit)}")
+    return texts
+
+
+def _value_text(value: float | None, unit: str) -> str:
+    """Write a value; a metric, which has no unit, gets more digits."""
+    if value is None:
+        return "–"
+    return units.rate(value) if unit else units.metric(value)

@@ -10,17 +10,23 @@ from typing import Any
 
 from dlmon.figures import units
 from dlmon.figures.columns import Column, number_column, table_of
-from dlmon.figures.comparison.earlier_runs import (
-    earlier_sessions,
-    epoch_word,
-    metric_of,
-    timed_unit,
-    timing_of,
-)
+from dlmon.figures.comparison.earlier_runs import earlier_sessions
 from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
+from dlmon.figures.lists.session_list import status_text
 from dlmon.figures.machine.readings import identity
 from dlmon.figures.redact import Redaction
 from dlmon.figures.report.curves import MetricCurves, TimeMark, epoch_marks
+from dlmon.figures.report.summary import (
+    COMMAND,
+    IN_DOUBT,
+    METRICS,
+    VALID,
+    SessionOutcome,
+    breakdown_section,
+    step_section,
+    summary_numbers,
+    summary_rows,
+)
 from dlmon.figures.sections import (
     Code,
     Figures,
@@ -33,25 +39,17 @@ from dlmon.figures.sections import (
     as_sentence,
     with_texts,
 )
+from dlmon.figures.session.compared_figure import metric_of, timed_unit, timing_of
+from dlmon.figures.session.epoch_numbers import epoch_word
+from dlmon.figures.session.failure import TRACEBACK, failure_rows
 from dlmon.figures.session.framework_memory import (
-    explain_out_of_memory,
     memory_numbers,
     out_of_memory_advice,
     out_of_memory_error,
 )
+from dlmon.figures.session.headline import headline_of
 from dlmon.figures.session.ranks import rank_table
-from dlmon.figures.session.session_list import status_text
-from dlmon.figures.session.summary import (
-    COMMAND,
-    IN_DOUBT,
-    METRICS,
-    VALID,
-    SessionOutcome,
-    breakdown_section,
-    step_section,
-    summary_numbers,
-    summary_rows,
-)
+from dlmon.figures.session.stall import stall_of
 from dlmon.figures.session.tables import (
     MOST_LOOPS,
     describe_profile,
@@ -81,7 +79,7 @@ from dlmon.records import (
     to_json,
 )
 from dlmon.records.record import record
-from dlmon.session.learning import figures_json, metric_figures
+from dlmon.session.learning import Learning, figures_json, metric_figures
 from dlmon.session.run_figures import OnRead, ignore
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -130,18 +128,22 @@ class SessionReport:
         return next((s for s in self.sections if getattr(s, "heading", "") == heading), None)
 
 
-def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> SessionReport:
+def session_report(
+    path: Path, full: bool = False, on_read: OnRead = ignore, redaction: Redaction | None = None
+) -> SessionReport:
     """Read a log and return its report; a `full` one keeps users, host, paths and output.
+
+    A `redaction` of the caller sees all records, and changes all texts.
 
     Raises:
         LogError: the log can't be read.
     """
     status = read_entry(path).status
-    redaction = Redaction(full)
+    redaction = redaction or Redaction(full)
     with contextlib.closing(LogFollower(path)) as follower:
         redaction.learn_names(follower.header.host, follower.header.options)
         session = Session(follower.header)
-        metric_curves = MetricCurves(follower.header)
+        metric_curves = MetricCurves(follower.header, session.running_time)
         redacted = map(redaction.record, records_of(follower, on_read))
         session.add_all(metric_curves.adding(redacted))
     snapshot = session.snapshot(is_over=status == Status.INTERRUPTED)
@@ -166,6 +168,7 @@ def session_report(path: Path, full: bool = False, on_read: OnRead = ignore) -> 
     sections = (
         heading,
         *_verdict(snapshot, comparison),
+        *(_code(snapshot, session.learning) if full else ()),
         comparison_bars(comparison) if comparison.rows else None,
         OverTime(),
         breakdown_section(snapshot),
@@ -246,7 +249,7 @@ def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
     if out_of_memory_error(snapshot) is not None:
         limited, advice = "", out_of_memory_advice(snapshot)
     sentences = (
-        _headline(snapshot),
+        _first_sentence(snapshot),
         comparison.against_nearest(),
         comparison.against_before(),
         limited,
@@ -260,11 +263,22 @@ def _verdict(snapshot: Snapshot, comparison: Comparison) -> Iterator[Section]:
         yield Note(tuple(map(as_sentence, snapshot.validity.warnings.values())), "list")
 
 
-def _headline(snapshot: Snapshot) -> str:
+def _code(snapshot: Snapshot, learning: Learning) -> Iterator[Section]:
+    """Yield the traceback of a run that failed, and the source where it stood longest."""
+    heading, rows = failure_rows(snapshot, learning)
+    if heading == TRACEBACK:
+        yield Code(heading, tuple(f"{'  ' * row.depth}{row.text}" for row in rows))
+    stalls = (stall_of(gap, snapshot) for gap in longest_gaps(snapshot.gaps, SHOWN_GAPS))
+    stall = next((stall for stall in stalls if stall is not None and stall.source), None)
+    if stall is not None:
+        yield Code(f"The longest wait: {stall.place}", stall.source_lines)
+
+
+def _first_sentence(snapshot: Snapshot) -> str:
+    """Return why a run failed, else its figure."""
     result, timing = snapshot.result, timing_of(snapshot)
-    if result is not None and result.error:
-        explained = explain_out_of_memory(snapshot)
-        return f"failed: {f'GPU memory ran out: {explained}' if explained else result.error}"
+    if result is not None and result.error and (headline := headline_of(snapshot, False)):
+        return headline.text
     if timing is not None and snapshot.header.workload in WORKLOADS:
         return f"{units.band(timing)} {timed_unit(metric_of(snapshot))}"
     throughputs = throughputs_of(snapshot)
@@ -287,6 +301,7 @@ def _json(it: SessionOutcome, comparison: Comparison, full: bool) -> dict[str, A
     session, snapshot, label = it.session, it.snapshot, it.label
     header, result, validity = snapshot.header, snapshot.result, snapshot.validity
     evaluation = snapshot.evaluation
+    headline = headline_of(snapshot, it.status == Status.RUNNING, it.status)
     # These have keys of their own in the report, made without private details.
     hidden = ["name", "account", "valid", "against", "options", "loops", "t"]
     hidden += [] if full else ["log"]
@@ -311,6 +326,7 @@ def _json(it: SessionOutcome, comparison: Comparison, full: bool) -> dict[str, A
         "figures": {**summary_numbers(it), **memory_numbers(snapshot)},
         "limit": None if snapshot.limit is None else snapshot.limit.text,
         "advice": None if snapshot.limit is None else snapshot.limit.advice or None,
+        "headline": None if headline is None else headline.as_json,
         "account": {str(part): seconds for part, seconds in snapshot.time_breakdown.items()},
         **_step_json(snapshot),
         "valid": None if validity is None else validity.is_valid,

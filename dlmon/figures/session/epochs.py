@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import epoch_word
+from dlmon.figures.session.epoch_numbers import epoch_word
 from dlmon.quantities import OTHER_CORES, RUN_CORES
 from dlmon.records import Epoch, Model, Notice
 from dlmon.records.words import gpu_name
@@ -86,6 +86,9 @@ def epoch_comparison_text(
     took = f"took {units.seconds(comparison.seconds)}"
     notice_texts = [f"Notice in it: {text.rstrip('.')}." for text in notices[:_MOST_NOTICES]]
     if comparison.usual_s is None:
+        if comparison.epoch.profiled:
+            took += " with a profiler, so it is not compared with the others."
+            return " ".join((took, *notice_texts))
         steps = steps_asked_for(comparison.epoch, model)
         if not comparison.epoch.whole and not steps:
             took += " and was cut short, so it is not compared with the others."
@@ -185,3 +188,10 @@ def short_name(name: str) -> str:
     for kind in ("sparse_categorical_", "categorical_", "binary_"):
         name = name.replace(f"{kind}accuracy", "acc")
     return name.replace("accuracy", "acc")
+
+
+def why_no_epochs(model: Model | None, running: bool, noun: str) -> str:
+    """Say why a run has no epoch that ended."""
+    if model is not None and model.has_epochs is False:
+        return f"the script's loop has no {noun}s"
+    return f"no {noun} has ended yet" if running else f"the run ended before its first {noun}"

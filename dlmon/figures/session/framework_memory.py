@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from dlmon.figures import units
-from dlmon.records import FailureKind, FrameworkMemory, OutOfMemory, Result
-from dlmon.records.memory import read_out_of_memory
+from dlmon.records import FailureKind, FrameworkMemory, OutOfMemory, Process, Result
+from dlmon.records.memory import MIB, read_out_of_memory
 from dlmon.session.framework_memory import MemoryGrowth, amount
 from dlmon.session.limits.run_samples import program_name
+from dlmon.session.machine_history import facts_of_gpu
 from dlmon.session.snapshot import Snapshot
 
 # The number of last lines of output that may hold the error.
 _LAST_LINES = 60
 # The peak has grown if it is more than this many times that of the first epoch.
 _GREW = 1.1
+# Optimizers with two states for each parameter.
+_TWO_STATES = ("Adam", "AdamW", "NAdam", "RAdam")
 
 
 def memory_text(snapshot: Snapshot) -> str:
@@ -82,18 +85,19 @@ def explain_out_of_memory(snapshot: Snapshot) -> str:
     error, use = out_of_memory_error(snapshot), snapshot.memory
     if error is None:
         return ""
-    gpu = "" if error.device is None else f" of GPU {error.device}"
-    parts = [] if error.asked_mib is None else [f"{amount(error.asked_mib)}{gpu} was asked for"]
+    gpu = "" if error.device is None else f" on GPU {error.device}"
+    room = [] if error.asked_mib is None else [f"{amount(error.asked_mib)} asked for"]
     if error.free_mib is not None:
         of = "" if error.total_mib is None else f" of {amount(error.total_mib)}"
-        parts.append(f"{amount(error.free_mib)}{of} was free")
+        room.append(f"{amount(error.free_mib)}{of} free")
+    parts = [f"{', '.join(room)}{gpu}"] if room else []
     if error.allocated_mib is not None:
-        held = f"tensors held {amount(error.allocated_mib)}"
+        held = f"this run held {amount(error.allocated_mib)}"
         if error.unused_mib is not None:
-            held += f" and the allocator {amount(error.unused_mib)} more that none used"
+            held += f" and {amount(error.unused_mib)} unused"
         parts.append(held)
     elif use.newest is not None:
-        parts.append(f"tensors had held {amount(use.newest.peak_mib)} at most")
+        parts.append(f"this run had held {amount(use.newest.peak_mib)} at most")
     if error.others_mib:
         parts.append(f"other processes held {amount(error.others_mib)}")
     elif (program := _other_program(snapshot)) is not None:
@@ -105,12 +109,41 @@ def explain_out_of_memory(snapshot: Snapshot) -> str:
     return "; ".join(parts)
 
 
+def memory_holders(snapshot: Snapshot) -> tuple[tuple[str, float], ...]:
+    """Return who held how much of a GPU, in MiB, as its memory ran out; empty if not known.
+
+    What the network's tensors held is estimated from its float32 parameters and its optimizer, if
+    all of that fits in what was allocated.
+    """
+    error, model = out_of_memory_error(snapshot), snapshot.model
+    if error is None or error.allocated_mib is None:
+        return ()
+    parameters = None if model is None else model.parameters
+    weights_mib, states = (parameters or 0) * 4 / MIB, {}
+    if model is not None and weights_mib >= 1:
+        states = {"about the weights": 1, "gradients": 1}
+        states |= {model.optimizer: 2} if model.optimizer in _TWO_STATES else {}
+    if weights_mib * sum(states.values()) > error.allocated_mib:
+        states = {}
+    of_network = [(name, copies * weights_mib) for name, copies in states.items()]
+    rest_mib = error.allocated_mib - sum(mib for _, mib in of_network)
+    held = (
+        *of_network,
+        ("activations and other tensors" if of_network else "tensors of this run", rest_mib),
+        ("unused by its allocator", error.unused_mib),
+        ("other processes", error.others_mib),
+        ("free", error.free_mib),
+    )
+    return tuple((name, mib) for name, mib in held if mib)
+
+
 def out_of_memory_advice(snapshot: Snapshot) -> str:
     """Return what to try after GPU memory ran out; empty without advice."""
     error, growth, model = out_of_memory_error(snapshot), snapshot.memory.growth, snapshot.model
     advice: list[str] = []
     if error is None:
         return ""
+    uses_system = _uses_system_memory(snapshot)
     if growth is not None:
         growth_text = f"{amount(growth.epoch_mib)} more after each"
         advice.append(f"find what is kept from epoch to epoch: {growth_text}")
@@ -119,21 +152,43 @@ def out_of_memory_advice(snapshot: Snapshot) -> str:
             why = f"{amount(error.unused_mib)} was there in pieces"
             advice.append(f"set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: {why}")
         program, lacking_mib = _other_program(snapshot), error.asked_mib - (error.free_mib or 0.0)
+        others_mib = error.others_mib or 0.0
+        if program is None and others_mib >= max(1.0, lacking_mib):
+            held = f"they held {amount(others_mib)}"
+            advice.append(f"train without the other processes on the GPU: {held}")
         if program is not None and program[1] >= lacking_mib:
-            advice.append(f"train without {program[0]} on the GPU: it held {amount(program[1])}")
+            on_gpu = "" if uses_system else " on the GPU"
+            advice.append(f"train without {program[0]}{on_gpu}: it held {amount(program[1])}")
+    limit_mib = snapshot.header.machine.memory_limit_mib
+    if uses_system and limit_mib is not None:
+        advice.append(f"raise the memory limit of {amount(limit_mib)}: the GPU has no other memory")
     if model is not None and (model.batch_size or 0) > 1:
         advice.append(f"use a smaller batch than {model.batch_size:,}")
     return "; or ".join(advice)
 
 
+def _uses_system_memory(snapshot: Snapshot) -> bool:
+    facts = snapshot.header.machine
+    kinds = [facts_of_gpu(facts, index).memory_kind for index in snapshot.gpus]
+    return bool(kinds) and set(kinds) == {"system"}
+
+
 def _other_program(snapshot: Snapshot) -> tuple[str, float] | None:
-    """Return the program beside the run with the most memory of its GPUs, and how much in MiB."""
+    """Return the program beside the run with the most memory of its GPUs, and how much in MiB.
+
+    For GPUs that use the system's memory, all memory of a program counts.
+    """
     rows = (snapshot.machine.processes if snapshot.machine is not None else None) or ()
-    programs = [
-        (row.gpu_memory_mib, row)
-        for row in rows
-        if row.of_run is False and row.gpu_memory_mib and {*row.gpus} & {*snapshot.gpus}
-    ]
+    programs: list[tuple[float, Process]]
+    if _uses_system_memory(snapshot):
+        held = ((row.gpu_memory_mib or 0) + (row.rss_mib or 0) for row in rows)
+        programs = [(mib, row) for mib, row in zip(held, rows, strict=True) if row.of_run is False]
+    else:
+        programs = [
+            (row.gpu_memory_mib, row)
+            for row in rows
+            if row.of_run is False and row.gpu_memory_mib and {*row.gpus} & {*snapshot.gpus}
+        ]
     if not programs:
         return None
     mib, row = max(programs, key=itemgetter(0))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 BEFORE_TRAINING, SCRIPT_CODE = "before training", "other script code"
 """A script's own code: before it trains, and between and after its loops."""
+SUSPENDED = "suspended"
 _ON_SCREEN = {"opening": "starting", "closing": "finishing", SCRIPT_PHASE: SCRIPT_CODE}
 
 
@@ -20,7 +21,9 @@ def phase_text(phase: str | None) -> str:
 
 
 def doing_text(snapshot: Snapshot) -> str:
-    """Return the phase of a running session, or that it has yet to train, or a step is overdue."""
+    """Return the phase of a running session, or that it is suspended, or a step is overdue."""
+    if snapshot.is_suspended:
+        return SUSPENDED
     if snapshot.phase == SCRIPT_PHASE and snapshot.progress is None:
         return BEFORE_TRAINING
     if snapshot.overdue_s is not None:

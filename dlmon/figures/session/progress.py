@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
+from dlmon.comparison.compared_run import cpus_of
+from dlmon.comparison.price import usd_per_hour_of
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import epoch_word, trainers_text, unusual_settings
+from dlmon.figures.session import tokens
+from dlmon.figures.session.compared_figure import timing_of
+from dlmon.figures.session.epoch_numbers import epoch_word
 from dlmon.figures.session.framework_memory import out_of_memory_advice
-from dlmon.figures.session.phases import overdue_text, phase_text
+from dlmon.figures.session.injections import injected_texts
+from dlmon.figures.session.phases import doing_text, overdue_text, phase_text
+from dlmon.figures.session.ranks import trainers_text
+from dlmon.figures.session.run_facts import share_text, unusual_settings
 from dlmon.figures.session.time_breakdown import gap_of_session
-from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, Status
+from dlmon.quantities import throughputs_of
+from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, StandardInput, Status
 from dlmon.session.limits.run_samples import MIN_SAMPLES
 from dlmon.session.reasons import (
     NOTHING_SEEN,
@@ -46,6 +56,7 @@ def settings_of(snapshot: Snapshot) -> list[str]:
     precision = header.options.get("precision") or (workload.precision if workload else None)
     unusual = unusual_settings(header.options)
     settings = (
+        *injected_texts(header),
         trainers_text(snapshot).partition(",")[0],
         _script_framework(snapshot),
         *unusual,
@@ -57,14 +68,21 @@ def settings_of(snapshot: Snapshot) -> list[str]:
     return [text for text in settings if text]
 
 
-WAITING = "waiting for the first batch"
+WAITING = "imports, data or the network: no step has ended yet"
 
+_READ_NOTHING = re.compile(r"EOFError: EOF when reading a line$|bdb\.BdbQuit$")
 _SAYS_WHY = {FailureKind.EXCEPTION, FailureKind.REFUSED, FailureKind.NOT_STARTED}
 
 
 def is_script_without_training(snapshot: Snapshot) -> bool:
     """Return whether no training was seen in a script."""
-    return snapshot.header.is_script and snapshot.model is None
+    # The first step may take long, before anything of the loop is known.
+    trains = snapshot.model is not None or (snapshot.result is None and _trains_now(snapshot))
+    return snapshot.header.is_script and not trains
+
+
+def _trains_now(snapshot: Snapshot) -> bool:
+    return snapshot.phase == "training"
 
 
 def failure_text(snapshot: Snapshot) -> str | None:
@@ -85,7 +103,12 @@ def why_nothing_trained(snapshot: Snapshot) -> str | None:
 def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
     """Return advice, or the last line of output if the failure is but an exit code."""
     result, model = snapshot.result, snapshot.model
-    if result is None or result.failure in _SAYS_WHY:
+    if result is None:
+        return "", ""
+    has_no_input = snapshot.header.standard_input == StandardInput.NONE
+    if has_no_input and _READ_NOTHING.search(result.error or ""):
+        return "Try", "it has no keyboard here: run it with --plain"
+    if result.failure in _SAYS_WHY:
         return "", ""
     if result.failure == FailureKind.OUT_OF_MEMORY:
         batch_size = model.batch_size if model is not None else None
@@ -96,10 +119,18 @@ def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
     return "Output", "" if last in (result.error or "") else last
 
 
+def starting_texts(snapshot: Snapshot) -> tuple[str, ...]:
+    """Say what a run does before its first step; after a while, also what dlmon watches."""
+    if not is_script_without_training(snapshot):
+        return (f"{doing_text(snapshot)}: no step has ended yet",)
+    is_late = snapshot.elapsed_s >= _LATE_S
+    return (WAITING, *[f"{WATCHED}, {WATCHED_TOO}"] * is_late)
+
+
 def waiting_texts(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
     """Say what is still missing to find the limit, or why there is none."""
     if is_script_without_training(snapshot):
-        return NOTHING_SEEN if over else WAITING, f"{WATCHED}, {WATCHED_TOO}"
+        return NOTHING_SEEN, f"{WATCHED}, {WATCHED_TOO}"
     if snapshot.overdue_s is not None and not over:
         return overdue_text(snapshot.overdue_s), "what held before is not said of now"
     if snapshot.samples_per_second is not None:
@@ -112,6 +143,7 @@ def waiting_texts(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
     return ("the run ended before its first step",)
 
 
+_LATE_S = 60.0
 NOTICE_S = 15.0
 """How long a notice is shown as recent."""
 
@@ -120,11 +152,11 @@ PAUSE_S = 3.0
 
 
 def times_left(snapshot: Snapshot, is_wide: bool) -> str:
-    """Return the time left of the epoch and of the run, and the end of the run.
+    """Return the time left of the epoch and of the run, the end of the run, and its cost.
 
-    Without a wide screen, leave out the epoch and the source of the length. Return nothing while a
-    step is overdue, and after the last known epoch: a full bar with 00:00 left would look like the
-    end of a script that runs on.
+    Without a wide screen, leave out the epoch, the source of the length and the cost in all. Return
+    nothing while a step is overdue, and after the last known epoch: a full bar with 00:00 left
+    would look like the end of a script that runs on.
     """
     progress = snapshot.progress
     if progress is None or snapshot.overdue_s is not None:
@@ -132,23 +164,55 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
     if progress.is_over and progress.epoch + 1 >= (progress.epochs or 0):
         return ""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
+    noun = epoch_word(snapshot.header)
     epoch, run = units.time_left(progress.epoch_left_s), units.time_left(to_end_s)
+    epoch = epoch and f"{noun} {epoch}"
     if run and snapshot.model is not None and snapshot.model.length_from is not None:
         # The length of the training is inferred, and may be wrong.
         run = f"~ {run}"
     # The last epoch ends with the run: one time is enough.
     has_both = bool(epoch and run) and (progress.epochs or 0) > progress.epoch + 1
-    run = f"run {run}" if has_both else run or epoch
     with_epoch = is_wide and has_both and not progress.is_over and progress.steps is not None
-    return f"{epoch}   " * with_epoch + run + _end(snapshot, progress, is_wide)
+    end = (f"run {run}" if run else epoch) + _end(snapshot, progress, is_wide)
+    cost = cost_so_far(snapshot, to_end_s, is_wide)
+    return "   ".join(filter(None, (epoch if with_epoch else "", end, cost)))
+
+
+def cost_so_far(snapshot: Snapshot, to_end_s: float | None, is_wide: bool = True) -> str:
+    """Return the cost of the run so far, and in all if its end is known; empty without a price."""
+    header = snapshot.header
+    hour_usd = usd_per_hour_of(header.options, cpus_of(header.options, header.machine))
+    if hour_usd is None:
+        return ""
+    until_s = [snapshot.elapsed_s, *([] if to_end_s is None else [snapshot.elapsed_s + to_end_s])]
+    costs = [f"${units.dollars(hour_usd * s / 3600).removesuffix(' USD')}" for s in until_s]
+    if not is_wide:
+        return costs[0]
+    return f"{costs[0]} so far" + "".join(f", about {cost} in all" for cost in costs[1:])
+
+
+def epochs_left_text(snapshot: Snapshot) -> str:
+    """Return the time left of the run with the number of its epochs: 14 epochs: 00:24 left."""
+    progress = snapshot.progress
+    if progress is None or progress.epochs is None or snapshot.overdue_s is not None:
+        return ""
+    left = units.time_left(progress.run_left_s)
+    return left and f"{units.counted(progress.epochs, epoch_word(snapshot.header))}: {left}"
 
 
 def step_of(snapshot: Snapshot) -> str:
     """Return the current step, or what the session does instead."""
     progress, doing = snapshot.progress, phase_text(snapshot.phase) or "starting"
     is_script = snapshot.header.is_script
+    paused_s = snapshot.overdue_s or (snapshot.pause and snapshot.pause.seconds)
+    if progress is not None and snapshot.phase == SCRIPT_PHASE and paused_s:
+        # It may have begun to train again, but no step has ended.
+        return overdue_text(paused_s)
+    if progress is None and is_script:
+        no_step = f"{doing}: no step has ended yet"
+        return no_step if _trains_now(snapshot) else f"{NOTHING_SEEN_YET}: the script runs"
     if progress is None:
-        return f"{NOTHING_SEEN_YET}: the script runs" if is_script else f"{doing} …"
+        return f"{doing} …"
     if progress.is_over:
         # Another epoch may follow or not.
         of = "" if progress.epochs is None else f" of {progress.epochs:,}"
@@ -205,3 +269,26 @@ def job_end_text(snapshot: Snapshot) -> str:
     job_end = units.moment(job.end_wall, snapshot.wall)
     run_end = units.moment(snapshot.wall + left_s, snapshot.wall)
     return f"Slurm ends it at {job_end}, before the run would ({run_end})"
+
+
+def throughput_texts(snapshot: Snapshot, room: int) -> tuple[str, ...]:
+    """Write the throughput in samples and tokens, the share of the peak, and the stalls.
+
+    An interval that has no room in the first text, of `room` cells, is left out.
+    """
+    steady, figure = throughputs_of(snapshot), units.rate_now(snapshot.samples_per_second_now)
+    if steady:
+        figure = units.throughput_within(steady[0], room)
+    stalls = units.stalls(snapshot.stalls) if snapshot.stalls else ""
+    in_tokens = tokens.rate_text(snapshot)
+    if snapshot.overdue_s is not None:
+        before = (f"was {text}" for text in (figure, in_tokens) if text)
+        return (f"0 {snapshot.throughput_unit}", *before, *filter(None, (stalls,)))
+    share = share_text(snapshot.result or snapshot.effective)
+    return (figure, *filter(None, (in_tokens, share, stalls)))
+
+
+def end_text(snapshot: Snapshot, status: str) -> str:
+    """Say what became of a run, and its figure."""
+    timing, text = timing_of(snapshot), f"{snapshot.header.workload} {status}"
+    return f"{text}: {units.band(timing)}" if timing is not None else text

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
+from statistics import median, median_low
 from typing import TYPE_CHECKING
 
 from dlmon.figures import units
-from dlmon.figures.columns import Column, table_of
-from dlmon.figures.machine.processes import gpus_text
+from dlmon.figures.columns import Column, measured_column, table_of
 from dlmon.figures.sections import Table
+from dlmon.figures.session.time_breakdown import STEP_NAMES, step_rows
 from dlmon.figures.session.tokens import UNIT
-from dlmon.quantities import rate_unit
+from dlmon.figures.units import gpus_text
 from dlmon.records.record import record
-from dlmon.session.limits.ranks import straggler_of
+from dlmon.session.limits.ranks import (
+    LEAST_APART,
+    WAITS,
+    RankStep,
+    rank_steps,
+    step_together,
+    straggler_of,
+)
 from dlmon.statistics.totals import total
 
 if TYPE_CHECKING:
+    from dlmon.records import StepParts
     from dlmon.session.machine_history import MachineHistory
     from dlmon.session.session import Session
     from dlmon.session.snapshot import Snapshot
 
 MOST_RANKS = 64
 """The most ranks in a report."""
+_SLOWEST_SHARE = 0.95
+"""The slowest rank is named below this share of the median throughput."""
 
 
 @record(frozen=True)
@@ -41,7 +51,8 @@ class RankRow:
         memory_mib: the memory in use on its GPUs.
         share: its share of the throughput of all ranks.
         holds_up: the other ranks wait for it.
-        work_ms: the mean time of its steps outside of backward and the optimiser.
+        split: its step, split in its own work and waiting; None if unknown.
+        apart_ms: its own work less the median of all ranks.
     """
 
     name: str
@@ -54,13 +65,66 @@ class RankRow:
     memory_mib: float | None
     share: float | None
     holds_up: bool
-    work_ms: float | None = None
+    split: RankStep | None = None
+    apart_ms: float | None = None
+
+    @property
+    def own_ms(self) -> float | None:
+        return None if self.split is None else self.split.own_ms
+
+    @property
+    def waits_ms(self) -> float | None:
+        """The time in a step that it waits for other ranks."""
+        return None if self.split is None else self.split.waits_ms
+
+
+PART_TITLES = STEP_NAMES | {"wait_us": "data", "copy_us": "copy", WAITS: "waits"}
+"""The names of the parts of a rank's step, in their order."""
+
+
+@record(frozen=True)
+class StepSplit:
+    """A step and its parts.
+
+    Attributes:
+        title: what it is called; with ranks it says whose step it is.
+        step_ms: its mean time.
+        rows: the field of each part or `WAITS`, its milliseconds, and its share, 0 to 1.
+    """
+
+    title: str
+    step_ms: float
+    rows: tuple[tuple[str, float, float], ...]
+
+
+def step_split(snapshot: Snapshot, parts: StepParts | None) -> StepSplit | None:
+    """Return what a step is made of; of ranks, the first one's with its waiting for others."""
+    ranks = snapshot.trainers
+    if parts is None:
+        return None
+    title = f"A step of {ranks[0].name}" if len(ranks) > 1 else "A step"
+    if len(ranks) < 2 or not (steps := rank_steps(ranks)):
+        return StepSplit(title, parts.step_us / parts.steps / 1000, step_rows(parts))
+    all_ms = steps[0].all_ms
+    step_ms = sum(all_ms.values())
+    times = ((name, all_ms.get(name, 0.0)) for name in PART_TITLES)
+    return StepSplit(title, step_ms, tuple((name, ms, ms / step_ms) for name, ms in times if ms))
+
+
+def rank_parts(row: RankRow, rows: Sequence[RankRow]) -> list[tuple[str, float, float]]:
+    """Return the parts of a rank's step: the name, its time, and the median time of all ranks."""
+    steps = [other.split.all_ms for other in rows if other.split]
+    return [
+        (name, row.split.all_ms.get(name, 0.0), median_low([step.get(name, 0.0) for step in steps]))
+        for name in PART_TITLES
+        if row.split is not None and any(step.get(name) for step in steps)
+    ]
 
 
 def rank_unit(snapshot: Snapshot) -> str:
     """Return the unit that ranks are compared in: tokens if all ranks count them."""
     in_tokens = all(rank.tokens_per_second is not None for rank in snapshot.trainers)
-    return UNIT if in_tokens else rate_unit(snapshot)
+    return UNIT if in_tokens else snapshot.throughput_unit
 
 
 def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
@@ -71,6 +135,8 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
     in_tokens = rank_unit(snapshot) == UNIT
     rates = [rank.tokens_per_second if in_tokens else rank.samples_per_second for rank in ranks]
     rate_of_all = total(rates)
+    steps = rank_steps(ranks)
+    median_ms = median_low([step.own_ms for step in steps]) if steps else 0.0
     straggler, own_host = straggler_of(ranks), session.header.node or session.header.host
     machines: dict[str | None, MachineHistory] = {None: session.machine}
     machines |= {host: node.history for host, node in session.nodes.items()}
@@ -83,14 +149,44 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
             per_second=rate,
             step_ms=rank.step_ms,
             wait_ms=None if rank.wait is None else rank.wait.mean_ms,
-            work_ms=None if rank.work is None else rank.work.mean_ms,
             memory_mib=_memory_mib(machines.get(rank.trainer.host), rank.gpus),
             share=rate / rate_of_all if rate is not None and rate_of_all else None,
             holds_up=straggler is not None and straggler.rank is rank,
+            split=step,
+            apart_ms=None if step is None else step.own_ms - median_ms,
         )
-        for rank, rate in zip(ranks, rates, strict=True)
+        for rank, rate, step in zip(ranks, rates, steps or [None] * len(ranks), strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (row.order, row.host)))
+
+
+def ranks_in_words(snapshot: Snapshot) -> tuple[str, str]:
+    """Say how the ranks of a session work together: a sentence, and what to look at or a detail."""
+    ranks, was = snapshot.trainers, snapshot.result is not None
+    straggler = straggler_of(ranks)
+    if straggler is not None:
+        return straggler.sentence(was), " → ".join(
+            filter(None, (straggler.where, straggler.advice))
+        )
+    about, own_ms = trainers_text(snapshot), [step.own_ms for step in rank_steps(ranks)]
+    steps_ms = [rank.step_ms for rank in ranks if rank.step_ms is not None]
+    if not steps_ms:
+        return "no step of these processes is measured yet", about
+    if not step_together(ranks):
+        return f"they don't step together: a step takes {_range(steps_ms)}", about
+    if not own_ms:
+        is_measured = all(rank.trainer.framework == "torch" for rank in ranks)
+        why = "too few steps are measured" if is_measured else "only PyTorch's steps have parts"
+        return f"their own work is not known: {snapshot.why_no_parts or why}", about
+    if max(own_ms) - min(own_ms) <= LEAST_APART * min(steps_ms):
+        who = "both" if len(ranks) == 2 else f"all {len(ranks)}"
+        return f"{who} ranks work alike: {_range(own_ms)} a step", about
+    return f"no rank stands out alone: they work {_range(own_ms)} a step", about
+
+
+def _range(times_ms: Sequence[float]) -> str:
+    least, most = units.step_time(min(times_ms)), units.step_time(max(times_ms))
+    return most if least == most else f"{least} to {most}"
 
 
 def why_no_ranks(session: Session, running: bool) -> str:
@@ -115,47 +211,38 @@ def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> flo
     return total(used.get(number) for number in numbers)
 
 
-def _measured(
-    name: str,
-    field: str,
-    write: Callable[[float], str],
-    cells: int,
-    dropped: int = 0,
-    largest_first: bool = True,
-) -> Column[RankRow]:
-    """Return a column of numbers, with a dash for an unknown one."""
-    order: Callable[[RankRow], float | None] = attrgetter(field)
-
-    def text(row: RankRow) -> str:
-        value = order(row)
-        return "–" if value is None else write(value)
-
-    return Column(name, text, order, largest_first, True, dropped, cells=cells)
+def _signed(value_ms: float) -> str:
+    """Write a deviation from the median; nothing for the median itself."""
+    sign = "+" if value_ms > 0 else "−"
+    return f"{sign}{units.step_time(abs(value_ms))}" if value_ms else "median"
 
 
 COLUMNS: tuple[Column[RankRow], ...] = (
     Column("rank", lambda row: row.name.removeprefix("rank "), lambda row: row.order, cells=18),
-    Column("machine", lambda row: row.host, lambda row: row.host, cells=14),
+    Column("host", lambda row: row.host, lambda row: row.host, cells=14),
     Column(
-        "GPU",
-        lambda row: gpus_text(row.gpus) or "–",
-        lambda row: row.gpus or None,
-        cells=7,
-        dropped=2,
+        "GPU", lambda row: gpus_text(row.gpus), lambda row: row.gpus or None, cells=7, dropped=4
     ),
-    _measured("rate", "per_second", units.rate, 11, dropped=3, largest_first=False),
-    _measured("step", "step_ms", units.step_time, 8),
-    _measured("data wait", "wait_ms", units.step_time, 9),
-    _measured("own work", "work_ms", units.step_time, 9),
-    _measured("GPU memory", "memory_mib", units.gibibytes, 10, dropped=4),
-    _measured("share", "share", units.share, 7, dropped=1, largest_first=False),
+    measured_column("own work", units.step_time, "own_ms", cells=8),
+    measured_column("vs median", _signed, "apart_ms", cells=9, dropped=7),
+    measured_column("waits", units.step_time, "waits_ms", cells=8, dropped=8, largest_first=False),
+    measured_column("step", units.step_time, "step_ms", cells=8, dropped=2),
+    measured_column("data wait", units.step_time, "wait_ms", cells=9, dropped=3),
+    measured_column("rate", units.rate, "per_second", cells=11, dropped=6, largest_first=False),
+    measured_column("GPU memory", units.gibibytes, "memory_mib", cells=10, dropped=5),
+    measured_column("share", units.share, "share", cells=7, dropped=1, largest_first=False),
 )
+_USUALLY_EQUAL = ("host", "step", "share")
+BY_NAME = {column.name: column for column in COLUMNS}
 
 
-def columns_in(unit: str) -> tuple[Column[RankRow], ...]:
-    """Return the columns of the table, the throughput under its unit."""
+def columns_of(rows: Sequence[RankRow], unit: str) -> tuple[Column[RankRow], ...]:
+    """Return the columns that tell something of these ranks, the throughput under its unit."""
     return tuple(
-        replace(column, title=unit) if column.name == "rate" else column for column in COLUMNS
+        replace(column, title=unit) if column.name == "rate" else column
+        for column in COLUMNS
+        if any(column.order(row) is not None for row in rows)
+        and (column.name not in _USUALLY_EQUAL or len({column.text(row) for row in rows}) > 1)
     )
 
 
@@ -167,9 +254,34 @@ def rank_table(session: Session, snapshot: Snapshot) -> Table | None:
     # Always show the rank that the others wait for.
     listed = [*rows[:MOST_RANKS], *(row for row in rows[MOST_RANKS:] if row.holds_up)]
     return table_of(
-        columns_in(rank_unit(snapshot)),
+        columns_of(rows, rank_unit(snapshot)),
         listed,
         heading="Ranks",
         left_out=len(rows) - len(listed),
         levels=tuple("bad" if row.holds_up else "" for row in listed),
     )
+
+
+def trainers_text(snapshot: Snapshot) -> str:
+    """Write the number of ranks and the range of their rates; empty for one rank."""
+    rates = [process.samples_per_second for process in snapshot.trainers]
+    known_rates = [rate for rate in rates if rate is not None]
+    if len(rates) < 2:
+        return ""
+    machines = {process.trainer.host for process in snapshot.trainers}
+    on = f" on {len(machines)} machines" if len(machines) > 1 else ""
+    count = f"{len(rates)} processes{on}"
+    if len(known_rates) < 2:
+        return count
+    ends = dict.fromkeys(map(units.rate, (min(known_rates), max(known_rates))))
+    return f"{count}, {' to '.join(ends)} each{_slowest_text(snapshot)}"
+
+
+def _slowest_text(snapshot: Snapshot) -> str:
+    """Name the slowest rank and its host, if one is much slower than the median."""
+    by_rate = [(p.samples_per_second, p) for p in snapshot.trainers if p.samples_per_second]
+    rates = sorted(rate for rate, _ in by_rate)
+    if len(rates) < 3 or rates[0] > _SLOWEST_SHARE * median(rates):
+        return ""
+    _, slowest = min(by_rate, key=lambda pair: pair[0])
+    return f", the slowest {slowest.name_and_host}"

@@ -1,16 +1,60 @@
-"""The code that the processes of a run execute, or executed during a pause, as text."""
+"""The code that a training thread executed during a pause, as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 
-from dlmon.records import ProcessStack, Stack, ThreadStack
-from dlmon.records.stacks import function_text, place_text
+from dlmon.records import Frame, Stack
+from dlmon.records.stacks import package_of, place_text
+from dlmon.session.gaps import Gap, takes_down_pipeline
+from dlmon.session.reasons import PIPELINE_TAKEN_DOWN
+from dlmon.session.snapshot import Snapshot
 
 _FEW_SAMPLES = 0.7
 """If a smaller share of the due samples was taken, something blocked sampling."""
 _MOSTLY = 0.6
 """If the first line has a smaller share of the samples, name a second one, too."""
+FOR_DEBUGGER = "waits for input to the debugger"
+# By the file of the innermost frame.
+_WAITING = (
+    (re.compile(r"/torch/distributed/|/horovod/|/jax/.*multihost"), "waits for the other ranks"),
+    (re.compile(r"/torch/utils/data/|/tensorflow/python/data/"), "waits for the data loader"),
+    (re.compile(r"/(?:pdb|bdb|cmd|code)\.py$"), FOR_DEBUGGER),
+    (
+        re.compile(r"/(?:(?:subprocess|selectors)\.py$|multiprocessing/)"),
+        "waits for another process",
+    ),
+    (re.compile(r"/(?:threading|queue)\.py$|/concurrent/"), "waits for another thread"),
+    (re.compile(r"/(?:socket|ssl)\.py$"), "waits for the network"),
+)
+# In the backward pass, ranks wait for each other.
+_WITH_RANKS = re.compile(rf"{_WAITING[0][0].pattern}|/torch/autograd/")
+
+
+def waiting_text(inner: Frame) -> str:
+    """Say what a thread waits for, by its innermost frame; empty if unknown."""
+    if package_of(inner.file) is None:
+        # A script may have a queue.py of its own.
+        return ""
+    return next((text for file, text in _WAITING if file.search(inner.file)), "")
+
+
+def is_with_ranks(inner: Frame) -> bool:
+    """Return whether a thread with this innermost frame may wait for other ranks."""
+    return _WITH_RANKS.search(inner.file) is not None
+
+
+def standing_stack(stacks: Sequence[Stack]) -> Stack | None:
+    """Return the first stack that doesn't wait for other ranks, or else the first."""
+    seen = (s for s in stacks if s.places and not is_with_ranks(s.places[0].inner))
+    return next(seen, next(iter(stacks), None))
+
+
+def rank_prefix(stack: Stack, snapshot: Snapshot) -> str:
+    """Return the rank of a stack, to precede its place; empty for the main process."""
+    ranks = {process.trainer.number: process.trainer.rank for process in snapshot.trainers}
+    return f"rank {ranks.get(stack.trainer)}: " if stack.trainer else ""
 
 
 def stack_text(stack: Stack) -> str:
@@ -32,40 +76,8 @@ def stack_text(stack: Stack) -> str:
     return text
 
 
-def process_name(stack: ProcessStack) -> str:
-    """Return the name of a process: rank 1, process 4312."""
-    process = f"process {stack.pid}"
-    name = f"rank {stack.rank}" if stack.rank is not None else stack.worker
-    return process if name is None else f"{name}, {process}"
-
-
-def thread_place(thread: ThreadStack) -> str:
-    """Return the place of a thread in its code."""
-    if not thread.frames:
-        return "in no Python code"
-    return place_text(thread.script, thread.frames[0])
-
-
-def stack_lines(stacks: Sequence[ProcessStack]) -> Iterator[tuple[str, bool]]:
-    """Yield the lines of all processes, each with whether it is a heading.
-
-    A thread outside the script, such as a library's, takes one line.
-    """
-    for stack in stacks:
-        if stack.threads is None:
-            yield f"{process_name(stack)}: {stack.why.get('threads', 'it did not answer')}", True
-            continue
-        first = stack.threads[0] if stack.threads else None
-        late = stack.why.get("threads")
-        why_late = f"; {late}, as code that is not Python's holds its lock" if late else ""
-        place = thread_place(first) if first else "no threads"
-        yield f"{process_name(stack)}: {place}{why_late}", True
-        for thread in stack.threads:
-            trains = ", which trains" if thread.trains else ""
-            if thread.script is None and not thread.trains:
-                yield f"  thread {thread.name}: {thread_place(thread)}", False
-                continue
-            yield f"  thread {thread.name}{trains}", False
-            for frame in thread.frames:
-                mark = ">" if frame == thread.script else " "
-                yield f"  {mark} {frame.file}:{frame.line}{function_text(frame)}", False
+def pause_cause(stack: Stack, gap: Gap, snapshot: Snapshot) -> str:
+    """Say what a framework does in a gap if that is known, then where the training thread was."""
+    known = takes_down_pipeline(stack, gap.meanwhile, snapshot.model)
+    place = rank_prefix(stack, snapshot) + stack_text(stack)
+    return f"{PIPELINE_TAKEN_DOWN}; {place}" if known else place

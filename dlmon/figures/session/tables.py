@@ -12,6 +12,7 @@ from dlmon.quantities import throughputs_of
 from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Operation, Profile
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.learning import LOSS, Metric, MetricFigure
+from dlmon.session.limits.rules import FEWER_KERNELS, PIN_ADVICE
 from dlmon.session.snapshot import Snapshot
 
 MOST_EPOCHS, MOST_LOOPS = 1000, 100
@@ -119,23 +120,82 @@ def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
 
 
 def describe_profile(profile: Profile, heading: str = "") -> Iterator[Section]:
-    """Yield a note on a profile and one row per operation, or why there is none."""
+    """Yield what took most time, a note and one row per operation, or why there is none."""
     text = _profile_text(profile)
+    if profile.operations:
+        largest, advice = _largest_of(profile, profile.operations)
+        sentences = (_outside_operations(profile), largest, advice and f"Try: {advice}")
+        yield Note(tuple(filter(None, sentences)), "verdict", heading)
+        yield Note((text,))
+        yield _operation_table(profile.operations)
+        return
     if profile.operations is None:
         why = profile.why.get("operations") or profile.why.get("file")
         text = f"{text}: {why or 'no operation is known'}"
     yield Note((text,), heading=heading)
-    if profile.operations:
-        yield table_of(_OPERATIONS, profile.operations, is_cut=True)
 
 
-_OPERATIONS: tuple[Column[Operation], ...] = (
-    number_column("share", lambda operation: f"{100 * operation.share:.1f} %"),
-    number_column("calls", lambda operation: f"{operation.calls:,}"),
-    number_column("host", lambda operation: _time(operation.host_us)),
-    number_column("device", lambda operation: _time(operation.device_us)),
-    Column("operation", lambda operation: operation.name),
-)
+def _operation_table(operations: Sequence[Operation]) -> Table:
+    longest = max(operation.share for operation in operations) or 1.0
+    columns: tuple[Column[Operation], ...] = (
+        number_column("share", lambda operation: f"{100 * operation.share:.1f} %"),
+        Column("", lambda operation: "█" * round(_BAR_CELLS * operation.share / longest)),
+        number_column("calls", lambda operation: f"{operation.calls:,}"),
+        number_column("host", lambda operation: _time(operation.host_us)),
+        number_column("device", lambda operation: _time(operation.device_us)),
+        Column("operation", lambda operation: operation.name),
+    )
+    shown = [operation for operation in operations if operation.share >= _LEAST_SHARE]
+    table = table_of(columns, shown, left_out=len(operations) - len(shown), is_cut=True)
+    return table if any(o.device_us for o in shown) else table.without("device")
+
+
+def _outside_operations(profile: Profile) -> str:
+    """Say how little of a step is operations on the host; empty if most is, or if unknown.
+
+    Operations of several threads at once count each, so at least the rest is outside them.
+    """
+    largest, span = (profile.operations or ())[0], (profile.begin, profile.end)
+    if _is_of_device(profile) or None in span or not largest.share or not profile.steps:
+        return ""
+    step_ms = ((profile.end or 0) - (profile.begin or 0)) / 1e6 / profile.steps
+    operations_ms = largest.host_us / largest.share / 1e3 / profile.steps
+    if operations_ms >= _MOSTLY_OPERATIONS * step_ms:
+        return ""
+    of_step = f"{units.step_time(operations_ms)} of {units.step_time(step_ms)} a step"
+    return f"{of_step} are operations; the rest is outside them: your own code, or a wait"
+
+
+def _is_of_device(profile: Profile) -> bool:
+    """Return whether the shares of the operations are of the time on the device."""
+    of_device = any(operation.device_us for operation in profile.operations or ())
+    return of_device or profile.idle is not None
+
+
+def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str, str]:
+    """Return what took the largest share of the profiled time, and what to try, or nothing."""
+    busy, first = 1 - (profile.idle or 0), operations[0]
+    on = "device" if _is_of_device(profile) else "host"
+    copies = [o.name for o in operations if "memcpy" in o.name.lower()]
+    copy_advice = ""
+    if copies and any(word in copies[0] for word in ("DtoH", "D2H")):
+        copy_advice = "read results back less often: .item(), .cpu(), print"
+    elif copies and "Pageable" in copies[0]:
+        copy_advice = PIN_ADVICE
+    shares = (
+        (profile.idle or 0, "DEVICE IDLE", profile.idle, _IDLE_ADVICE),
+        ((profile.copying or 0) * busy, "COPYING", profile.copying, copy_advice),
+        ((profile.communicating or 0) * busy, "COMMUNICATING", profile.communicating, _SEND_ADVICE),
+        (first.share * busy, first.name, first.share, ""),
+    )
+    _, name, share, advice = max(shares, key=lambda row: row[0])
+    of = "the profiled time" if name == "DEVICE IDLE" else f"the time in operations on the {on}"
+    return f"{name} {units.share(share or 0)} of {of}", advice
+
+
+_BAR_CELLS, _LEAST_SHARE, _MOSTLY_OPERATIONS = 12, 0.001, 0.5
+_IDLE_ADVICE = f"if it doesn't wait for data, {FEWER_KERNELS}"
+_SEND_ADVICE = "if no rank is late, a larger batch on each, or gradients of several steps at once"
 
 
 def _profile_text(profile: Profile) -> str:

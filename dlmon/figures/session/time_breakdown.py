@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import epoch_word
+from dlmon.figures.session.epoch_numbers import epoch_word
 from dlmon.figures.session.phases import BEFORE_TRAINING, SCRIPT_CODE
-from dlmon.figures.session.stack_lines import stack_text
+from dlmon.figures.session.stack_lines import pause_cause, standing_stack
+from dlmon.figures.value_axis import stacked_bar
 from dlmon.records import COMPILE, GARBAGE, NamedPause, StepParts, TimePart
 from dlmon.records.record import record
 from dlmon.session.gaps import Gap, GapKind, notices_in, pauses_in, stacks_in
@@ -50,9 +51,9 @@ STEP_NAMES = {
     "forward_us": "forward",
     "backward_us": "backward",
     "optimizer_us": "optimiser",
-    "rest_us": "the rest",
+    "collective_us": "collectives",
+    "rest_us": "your code",
 }
-_BRIEF_STEP_NAMES = {"wait_us": "data wait", "copy_us": "copy", "rest_us": "rest"}
 # The least shares of time to name.
 _WAITED_PCT, _WAITED_FOR_CPU_PCT = 0.5, 5.0
 _TAKEN_PCT = 1.0
@@ -64,6 +65,9 @@ _PAUSE_NAMES = {COMPILE: "compiled", GARBAGE: "garbage collection"}
 _MISMATCH = re.compile(r"tensor '(.+?)' (size|dtype|stride|rank|dispatch key set) mismatch")
 _SWAPPED_MIB_S = 0.05
 _MOST_NOTICES = 2
+_BAR_CELLS = 12
+_FILLS = "█▓▒░"
+"""The fills of the parts of a bar, the largest part first."""
 LEAST_S = 0.005
 """Less time would be written as 0.00 s."""
 
@@ -134,19 +138,26 @@ def in_short(rows: Sequence[PartRow], most: int) -> tuple[PartRow, ...]:
     return (*short, *[rest] * bool(rest.percent))
 
 
+def time_bar(snapshot: Snapshot, most: int) -> str:
+    """Return a bar of the steps, the `most` (at most two) largest other parts and the rest.
+
+    Empty without a time breakdown.
+    """
+    rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), most)
+    by_share = sorted(rows, key=lambda row: -row.share)
+    fills = {row.part: fill for row, fill in zip(by_share, _FILLS, strict=False)}
+    bar = stacked_bar(
+        [row.share for row in rows], [(fills[row.part], "") for row in rows], _BAR_CELLS
+    )
+    parts = [f"{fills[row.part]} {row.name} {row.percent} %" for row in rows]
+    return "  ".join(("".join(fill for fill, _ in bar), *parts))
+
+
 def step_rows(parts: StepParts) -> tuple[tuple[str, float, float], ...]:
     """Return the parts of a step: the field, the milliseconds and the share, 0 to 1, of each."""
     shares = ((name, parts.share(name)) for name in STEP_NAMES)
     step_ms = parts.step_us / parts.steps / 1000
     return tuple((name, share * step_ms, share) for name, share in shares if share is not None)
-
-
-def step_parts_text(parts: StepParts) -> str:
-    """Return the parts of a step in a line: forward 31 %, backward 44 %, optimiser 19 %."""
-    return ", ".join(
-        f"{_BRIEF_STEP_NAMES.get(name, STEP_NAMES[name])} {units.share(share)}"
-        for name, _, share in step_rows(parts)
-    )
 
 
 def regular_steps_text(steps: RegularSteps) -> str:
@@ -163,7 +174,8 @@ def gap_of_session(gap: Gap, snapshot: Snapshot, *, brief: bool = False) -> str:
     """Describe a gap as `gap_text` does, with the causes and notices of its session."""
     stacks = stacks_in(gap.start, gap.end, snapshot.stacks)
     causes = pauses_texts(pauses_in(gap, snapshot.pauses), gap.seconds)
-    causes += [stack_text(stacks[0])] if stacks else []
+    stack = standing_stack(stacks)
+    causes += [] if stack is None else [pause_cause(stack, gap, snapshot)]
     word, notices = epoch_word(snapshot.header), notices_in(gap, snapshot.notices)
     return gap_text(gap, word, notices, causes, brief=brief)
 
@@ -181,7 +193,7 @@ def gap_text(
     For example: 2.1 s without a batch at the start of epoch 4: CPU 0 %, disk 0 MiB/s, nothing
     waited for memory. A `brief` text leaves out "without a batch", for use under such a heading.
     """
-    place = _gap_place(gap, epoch_word)
+    place = gap_place(gap, epoch_word)
     words = (units.seconds(gap.seconds), "" if brief else "without a batch", place)
     text = " ".join(word for word in words if word)
     notice_texts = (_cause_in_notice(notice, place) for notice in notices[:_MOST_NOTICES])
@@ -189,7 +201,7 @@ def gap_text(
     text = f"{text}: {reasons}" if reasons else text
     if gap.meanwhile is None:
         return f"{text}; the machine was not read meanwhile"
-    machine = ", ".join(_meanwhile(gap.meanwhile))
+    machine = ", ".join(meanwhile_texts(gap))
     return f"{text}{'; ' if reasons else ': '}{machine}" if machine else text
 
 
@@ -237,11 +249,14 @@ def _cause_in_notice(notice: str, place: str) -> str:
     return cause if names_place else f"notice in it: {notice.rstrip('.')}"
 
 
-def _gap_place(gap: Gap, epoch_word: str) -> str:
+def gap_place(gap: Gap, epoch_word: str) -> str:
+    """Say where in training a gap is: at step 601 of epoch 3."""
     if gap.kind is GapKind.NAMED:
         return ""
     if gap.before == "evaluating":
         return "before the evaluation"
+    if gap.kind is GapKind.OPENING and gap.epoch is None:
+        return "before the first step"
     step = "" if gap.step is None else f"at step {gap.step + 1:,}"
     regularly = "" if gap.every is None else f", as every {gap.every:,} steps"
     if gap.epoch is None:
@@ -254,6 +269,7 @@ def _gap_place(gap: Gap, epoch_word: str) -> str:
 
 # The readings to mention in a gap, and from which mean on.
 _READINGS = (
+    ("gpu_pct", 0.0, "GPU {:.0f} %"),
     ("disk_mib_s", 0.0, "disk {:.0f} MiB/s"),
     ("swap_mib_s", _SWAPPED_MIB_S, "swap {:.1f} MiB/s"),
     ("stopped_pct", _TAKEN_PCT, "stopped by the CPU limit in {:.0f} % of periods"),
@@ -263,7 +279,9 @@ _READINGS = (
 )
 
 
-def _meanwhile(means: Mapping[str, float]) -> list[str]:
+def meanwhile_texts(gap: Gap) -> tuple[str, ...]:
+    """Say what the machine did in a gap: CPU 2 %, disk 0 MiB/s; empty if it was not read."""
+    means = gap.meanwhile or {}
     parts = [f"CPU {means['cpu_pct']:.0f} %{_cores(means)}"] if "cpu_pct" in means else []
     parts += [
         text.format(means[name])
@@ -273,7 +291,7 @@ def _meanwhile(means: Mapping[str, float]) -> list[str]:
     parts += _waited_for_cpu(means)
     if means.get("memory_wait_pct", _WAITED_PCT) < _WAITED_PCT:
         parts.append("nothing waited for memory")
-    return parts
+    return tuple(parts)
 
 
 def _waited_for_cpu(means: Mapping[str, float]) -> list[str]:

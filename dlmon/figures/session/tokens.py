@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dlmon.figures import units
 from dlmon.quantities import BY_KEY, TOKENS_PER_SECOND, value_of
-from dlmon.records import SamplesPerSecond
+from dlmon.records import Throughput
 
 if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
@@ -16,8 +16,7 @@ UNIT = BY_KEY[TOKENS_PER_SECOND].unit
 
 def now_text(snapshot: Snapshot) -> str:
     """Return the current throughput in tokens; empty if unknown."""
-    now = snapshot.tokens_per_second_now
-    return "" if now is None else f"{units.rate(now)} {UNIT}"
+    return units.rate_now(snapshot.tokens_per_second_now)
 
 
 def rate_text(snapshot: Snapshot) -> str:
@@ -26,9 +25,9 @@ def rate_text(snapshot: Snapshot) -> str:
     return now_text(snapshot) if measured is None else f"{units.rate(measured.mean)} {UNIT}"
 
 
-def band_text(measured: SamplesPerSecond | None) -> str:
+def band_text(measured: Throughput | None) -> str:
     """Return a steady throughput in tokens with its interval; empty without one."""
-    return "" if measured is None else units.with_band(measured, UNIT).text()
+    return "" if measured is None else units.throughput(measured)
 
 
 def shares_text(snapshot: Snapshot) -> str:
@@ -42,6 +41,6 @@ def tokens_text(snapshot: Snapshot) -> str:
     """Return the steady throughput in tokens with its interval and shares; empty if unknown."""
     if snapshot.tokens_per_second is None:
         return ""
-    throughput = units.with_band(snapshot.tokens_per_second, UNIT)
+    throughput = units.with_band(snapshot.tokens_per_second)
     inferred = snapshot.measured_model and snapshot.measured_model.tokens_inferred
     return throughput.noted(shares_text(snapshot), inferred or "")

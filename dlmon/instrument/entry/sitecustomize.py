@@ -93,6 +93,7 @@ def _dlmon_watch(monitor, packages):
         "torch.nn.modules.module": "outermost.watch_networks",
         "torch.autograd": "pytorch.watch_backward",
         "torch._functorch.eager_transforms": "pytorch.watch_functional",
+        "torch.distributed.distributed_c10d": "pytorch.watch_collectives",
         "torch.amp.grad_scaler": "pytorch.watch_scalers",
         "torch.amp.autocast_mode": "pytorch.watch_autocast",
         "accelerate.data_loader": "pytorch.watch_accelerate",
@@ -137,6 +138,18 @@ def _dlmon_watch(monitor, packages):
         "tensorflow": None,
         "jax": None,
     }
+
+    # The functions that set what the job asks for, by the modules in which they set it.
+    injected = {
+        "torch": "torch_injections.into_torch",
+        "keras.src.trainers.trainer": "keras_injections.into_models",
+        "keras.src.backend.tensorflow.trainer": "keras_injections.into_fits",
+        "keras.src.backend.jax.trainer": "keras_injections.into_fits",
+        "keras.src.backend.torch.trainer": "keras_injections.into_fits",
+        "keras.src.dtype_policies.dtype_policy": "keras_injections.into_policies",
+    }
+    if not os.environ.get("DLMON_INJECTED"):
+        injected.clear()
 
     loading = _thread.RLock()
 
@@ -223,19 +236,19 @@ def _dlmon_watch(monitor, packages):
         kind.parse_known_args = parse_known_args
 
     def attach(name, module):
-        if name not in watched:
-            return
-        function = watched.pop(name)
+        functions = [table.pop(name) for table in (watched, injected) if name in table]
         if name == "argparse":
-            keep_arguments(module)
+            if functions:
+                keep_arguments(module)
             return
-        saw(name.partition(".")[0])
-        if function is None:
-            return
-        try:
-            load(function, module)
-        except Exception as error:
-            fail(error)
+        if functions:
+            saw(name.partition(".")[0])
+        for function in functions:
+            if function is not None:
+                try:
+                    load(function, module)
+                except Exception as error:
+                    fail(error)
 
     class Watcher:
         """Finds watched modules by the other finders, and attaches hooks after their import."""
@@ -256,7 +269,7 @@ def _dlmon_watch(monitor, packages):
                 raise
 
         def find_spec(self, name, path=None, target=None):
-            if name not in watched or name in self.searched:
+            if (name not in watched and name not in injected) or name in self.searched:
                 return None
             self.searched.add(name)
             try:
@@ -286,7 +299,7 @@ def _dlmon_watch(monitor, packages):
     watcher = Watcher()
     sys.meta_path.insert(0, watcher)
     # In a notebook, modules are imported before this.
-    for name in list(watched):
+    for name in [*watched, *injected]:
         if name in sys.modules:
             attach(name, sys.modules[name])
     return watcher

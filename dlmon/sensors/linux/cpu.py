@@ -38,6 +38,12 @@ class CoreTimes(NamedTuple):
     steal: float
 
 
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class CpuProvider(Provider):
     """The CPU of the whole machine, from psutil, /proc and /sys."""
 
@@ -54,7 +60,7 @@ class CpuProvider(Provider):
         values, why = ask(
             {
                 "cpu_model": self._model,
-                "cores": lambda: len(os.sched_getaffinity(0)),
+                "cores": _cores,
                 "physical_cores": self._physical_cores,
                 "load_1m": _load_1m,
                 "governor": lambda: kernel_files.read(governor).strip(),
@@ -153,9 +159,13 @@ class CpuProvider(Provider):
 
 
 def _of_psutil(times: Any) -> CoreTimes:
+    # A Mac has the first four.
+    waited, irq, softirq, steal = (
+        getattr(times, name, 0.0) for name in ("iowait", "irq", "softirq", "steal")
+    )
     total = times.user + times.nice + times.system + times.idle
-    total += times.iowait + times.irq + times.softirq + times.steal
-    return CoreTimes(total - times.idle - times.iowait, total, times.steal)
+    total += waited + irq + softirq + steal
+    return CoreTimes(total - times.idle - waited, total, steal)
 
 
 def core_times(stat: str) -> list[CoreTimes]:

@@ -12,7 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from dlmon.sensors.nvidia.queries import NOT_SUPPORTED, Query
+from dlmon.sensors.nvidia.queries import LIFE_CYCLE, NOT_SUPPORTED, words
+from dlmon.sensors.query import Query
 
 _METRICS = {
     "sm_active_pct": "NVML_GPM_METRIC_SM_UTIL",
@@ -20,6 +21,7 @@ _METRICS = {
     "tensor_pct": "NVML_GPM_METRIC_ANY_TENSOR_UTIL",
     "dram_pct": "NVML_GPM_METRIC_DRAM_BW_UTIL",
 }
+_INSTANCE_METRICS = {"utilization_pct": "NVML_GPM_METRIC_GRAPHICS_UTIL", **_METRICS}
 # The driver's refresh interval (nvml.h, nvmlGpmSampleGet): on an H100, the bandwidth over 50 ms is
 # NaN.
 _LEAST_APART_NS = 100_000_000
@@ -30,10 +32,15 @@ _MOST_PCT = 102.0
 
 
 class Gpm:
-    """The last two GPM samples of a GPU, and the metrics of the time between them."""
+    """The last two GPM samples of a GPU, and the metrics of the time between them.
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    With `gpu_instance`, they are those of this part of a GPU that is divided by MIG.
+    """
+
+    def __init__(self, clock: Callable[[], int], gpu_instance: int | None = None) -> None:
         self._clock = clock
+        self._gpu_instance = gpu_instance
+        self._metrics = _METRICS if gpu_instance is None else _INSTANCE_METRICS
         self._nvml: Any = None
         self._samples: list[Any] = []
         """The older one first."""
@@ -60,7 +67,10 @@ class Gpm:
         # If taking it fails, the older sample's buffer is no longer valid.
         self._sampled_at, self._values = None, {}
         older, newer = self._samples
-        nvml.nvmlGpmSampleGet(gpu, older)
+        if self._gpu_instance is None:
+            nvml.nvmlGpmSampleGet(gpu, older)
+        else:
+            nvml.nvmlGpmMigSampleGet(gpu, self._gpu_instance, older)
         self._samples, self._sampled_at = [newer, older], now
         if before is None:
             raise ValueError("no earlier reading yet")
@@ -69,7 +79,7 @@ class Gpm:
         nvml.nvmlGpmMetricsGet(request)
         self._values = {
             name: (metric.nvmlReturn, metric.value)
-            for name, metric in zip(_METRICS, request.metrics, strict=False)
+            for name, metric in zip(self._metrics, request.metrics, strict=False)
         }
         return self._values
 
@@ -85,8 +95,8 @@ class Gpm:
             raise nvml.NVMLError(NOT_SUPPORTED)
         self._nvml = nvml
         self._request = request = nvml.c_nvmlGpmMetricsGet_t()
-        request.version, request.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(_METRICS)
-        for number, constant in enumerate(_METRICS.values()):
+        request.version, request.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(self._metrics)
+        for number, constant in enumerate(self._metrics.values()):
             request.metrics[number].metricId = getattr(nvml, constant)
         samples = [nvml.nvmlGpmSampleAlloc()]
         try:
@@ -125,8 +135,7 @@ class Activity:
         code, pct = self._once("gpm", nvml, lambda: self._gpm.read(nvml, gpu))[name]
         if code:
             raise nvml.NVMLError(code)
-        pct = 100.0 if 100 < pct < _MOST_PCT else pct
-        return round(pct) if 10 <= pct <= 100 else round(pct, 1)
+        return _rounded(pct)
 
     def _once(self, call: str, nvml: Any, ask: Callable[[], Any]) -> Any:
         """Call `ask` once per reading; return its answer, or raise its error, each time."""
@@ -139,6 +148,48 @@ class Activity:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+
+class InstanceActivity:
+    """The GPM metrics of the MIG instances of a GPU."""
+
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock = clock
+        self._by_instance: dict[int, Gpm] = {}
+
+    def read(
+        self, nvml: Any, gpu: Any, gpu_instance: int
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """Return the metrics of a GPU instance, and the reasons of those that are unknown.
+
+        Raises:
+            nvml.NVMLError: the GPU is lost.
+        """
+        gpm = self._by_instance.setdefault(gpu_instance, Gpm(self._clock, gpu_instance))
+        try:
+            answers = gpm.read(nvml, gpu)
+        except (nvml.NVMLError, ValueError) as error:
+            if getattr(error, "value", None) in LIFE_CYCLE:
+                raise
+            return {}, dict.fromkeys(_INSTANCE_METRICS, words(error))
+        except AttributeError:
+            return {}, dict.fromkeys(_INSTANCE_METRICS, "not supported by this pynvml")
+        why = {name: words(nvml.NVMLError(code)) for name, (code, _) in answers.items() if code}
+        values = {name: _rounded(pct) for name, (code, pct) in answers.items() if not code}
+        wrong = [name for name, pct in values.items() if not 0 <= pct <= 100]
+        why |= dict.fromkeys(wrong, "the driver reported an impossible value")
+        return {name: pct for name, pct in values.items() if name not in wrong}, why
+
+    def close(self) -> None:
+        """Free the driver's resources."""
+        for gpm in self._by_instance.values():
+            gpm.close()
+        self._by_instance.clear()
+
+
+def _rounded(pct: float) -> float:
+    pct = 100.0 if 100 < pct < _MOST_PCT else pct
+    return round(pct) if 10 <= pct <= 100 else round(pct, 1)
 
 
 ACTIVITY_NAMES = tuple(query.name for query in Activity().queries)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from dlmon.records import Gpu, GpuFacts, GpuState, MigInstance
-from dlmon.sensors.nvidia.activity import ACTIVITY_NAMES, Activity
+from dlmon.sensors.nvidia.activity import ACTIVITY_NAMES, Activity, InstanceActivity
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FACTS,
@@ -17,6 +18,7 @@ from dlmon.sensors.nvidia.queries import (
     INSTANCE,
     INVALID_ARGUMENT,
     LIFE_CYCLE,
+    MEMORY,
     MIG,
     NO_PERMISSION,
     NOT_FOUND,
@@ -27,13 +29,12 @@ from dlmon.sensors.nvidia.queries import (
     SLOW,
     STATES,
     UNDER_MIG,
-    Query,
-    Reader,
     call,
     words,
 )
 from dlmon.sensors.nvidia.xid_errors import XidErrors
 from dlmon.sensors.provider import BYTES_IN_MIB, Rates, mib_per_second
+from dlmon.sensors.query import Query, Reader
 
 # A GPU with 18 links takes 18 calls: ask for their state once a minute, every 12 slow readings.
 _READINGS_BETWEEN = 12
@@ -130,11 +131,14 @@ def _instance_processes(nvml: Any, gpu: Any) -> list[Any]:
     return processes
 
 
-def _instances(nvml: Any, gpu: Any) -> tuple[MigInstance, ...]:
-    return tuple(_instance(nvml, index, handle) for index, handle in _handles(nvml, gpu))
+def _instances(activity: InstanceActivity, nvml: Any, gpu: Any) -> tuple[MigInstance, ...]:
+    handles = _handles(nvml, gpu)
+    return tuple(_instance(nvml, gpu, index, handle, activity) for index, handle in handles)
 
 
-def _instance(nvml: Any, index: int, handle: Any) -> MigInstance:
+def _instance(
+    nvml: Any, gpu: Any, index: int, handle: Any, activity: InstanceActivity
+) -> MigInstance:
     values: dict[str, Any] = {}
     why: dict[str, str] = {}
     for query in INSTANCE:
@@ -145,6 +149,9 @@ def _instance(nvml: Any, index: int, handle: Any) -> MigInstance:
             raise nvml.NVMLError(answer.code)
         else:
             why[query.name] = answer.reason
+    if "gpu_instance" in values:
+        measured, why_not = activity.read(nvml, gpu, values["gpu_instance"])
+        values, why = values | measured, why | why_not
     return MigInstance(index, **values, why=why)
 
 
@@ -181,7 +188,6 @@ GRAPHICS = Query(
     call("nvmlDeviceGetGraphicsRunningProcesses_v3"),
     call("nvmlDeviceGetGraphicsRunningProcesses_v2"),
 )
-INSTANCES = Query("instances", _instances)
 INSTANCE_PROCESSES = Query("processes of the MIG instances", _instance_processes)
 
 
@@ -205,7 +211,7 @@ def memory_by_pid(processes: Iterable[Any]) -> dict[int, int | None]:
 
 
 _ALL_QUERIES = (*FAST, *ENERGY, MIG, *SLOW, *PCIE_LATER)
-_READINGS = (
+READINGS = (
     *ACTIVITY_NAMES,
     "instances",
     "xid_errors",
@@ -256,6 +262,7 @@ class Device:
     _settled: dict[str, Reader | Missing | None] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
     _activity: Activity = field(default_factory=Activity)
+    _instance_activity: InstanceActivity = field(default_factory=InstanceActivity)
     xid_errors: XidErrors = field(default_factory=XidErrors)
     _measured: dict[str, Any] = field(default_factory=dict)
 
@@ -279,10 +286,14 @@ class Device:
     def release(self) -> None:
         """Free the driver's resources, which a shutdown of NVML does not."""
         self._activity.close()
+        self._instance_activity.close()
         self.xid_errors.close()
 
     def facts(self, nvml: Any) -> GpuFacts:
         values, why = self._answers(nvml, FACTS)
+        if self._uses_system_memory(nvml):
+            values["memory_kind"] = "system"
+            del why["memory_mib"]
         # If it was lost meanwhile, its facts are yet to be reported.
         self.has_reported_facts = not self.is_lost
         values.setdefault("name", "NVIDIA GPU")
@@ -305,7 +316,8 @@ class Device:
             queries += self._nvlinks.queries
         values, why = self._answers(nvml, queries)
         if "mig" in values:
-            parts = self._ask(nvml, INSTANCES) if values["mig"] else ()
+            instances = Query("instances", partial(_instances, self._instance_activity))
+            parts = self._ask(nvml, instances) if values["mig"] else ()
             if isinstance(parts, Missing):
                 why["instances"] = parts.reason
             else:
@@ -313,8 +325,10 @@ class Device:
         elif "mig" in why:
             why["instances"] = why["mig"]
         self.answered = bool(values) and not self.is_lost
+        if "memory_used_mib" in why and self._uses_system_memory(nvml):
+            del why["memory_used_mib"]
         if self.is_lost:
-            values, why = {}, dict.fromkeys(_READINGS, self.missing.reason)
+            values, why = {}, dict.fromkeys(READINGS, self.missing.reason)
             if self.xid_errors.errors:
                 # Keep the errors that it reported before it was lost.
                 values = {"xid_errors": self.xid_errors.errors, "xids": self.xid_errors.newest}
@@ -344,6 +358,10 @@ class Device:
         """Return the pids that compute on this GPU, or why they are unknown."""
         answer = self._ask(nvml, COMPUTE)
         return answer if isinstance(answer, Missing) else {process.pid for process in answer}
+
+    def _uses_system_memory(self, nvml: Any) -> bool:
+        answer = self._ask(nvml, MEMORY)
+        return isinstance(answer, Missing) and answer.code == NOT_SUPPORTED
 
     def _answers(
         self, nvml: Any, queries: tuple[Query, ...]

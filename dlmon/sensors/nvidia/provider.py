@@ -27,11 +27,11 @@ from dlmon.sensors.nvidia.queries import (
     PCIE_LATER,
     PCIE_LEFT_OUT,
     SLOW,
-    Query,
     cuda_version,
     words,
 )
 from dlmon.sensors.provider import Provider, SensorReading
+from dlmon.sensors.query import Query
 
 ROOT = Path("/")
 
@@ -50,18 +50,24 @@ class RuntimePower:
         except OSError:
             entries = []
         # PCI class 03: display controllers.
-        cards = [entry for entry in entries if _text(entry / "class").startswith("0x03")]
+        cards = [entry for entry in entries if text_of(entry / "class").startswith("0x03")]
         self._statuses = [str(card / "power/runtime_status") for card in cards]
+
+    @property
+    def cards(self) -> int:
+        """The number of cards when they were last listed."""
+        return len(self._statuses)
 
     @property
     def all_asleep(self) -> bool:
         """True if there are cards, and none is awake."""
-        return bool(self._statuses) and all(_text(path) == "suspended" for path in self._statuses)
+        return bool(self._statuses) and all(text_of(path) == "suspended" for path in self._statuses)
 
 
-def _text(path: str | Path) -> str:
+def text_of(path: str | Path) -> str:
+    """Return the text of a kernel file without its end; empty if it can't be read."""
     try:
-        return kernel_files.read(path).strip()
+        return kernel_files.read(path).strip().strip("\0")
     except OSError:
         return ""
 
@@ -112,6 +118,11 @@ class NvidiaProvider(Provider):
         self._unreachable = False
         self._lost: set[int] = set()
         self._notices: list[str] = []
+
+    @property
+    def cards(self) -> int:
+        """The number of cards that the driver manages, awake or not."""
+        return self._power.cards
 
     def facts(self) -> MachineFacts:
         """Initialise NVML; return the GPUs, the driver, and the number of processes on the GPUs."""
@@ -215,7 +226,7 @@ class NvidiaProvider(Provider):
             elif device.handle is not None:
                 return device_pids
         if self._devices and _may_be_hidden(pids):
-            return Missing(kernel_files.MAY_BE_HIDDEN)
+            return Missing(kernel_files.why_processes_hidden())
         return len(pids)
 
     def _processes(self) -> tuple[dict[int, dict[int, int | None]] | None, dict[str, str]]:
@@ -232,7 +243,7 @@ class NvidiaProvider(Provider):
         if len(reasons) == len(self._devices):
             return None, {"gpu_processes": reasons[0]}
         if _may_be_hidden(by_pid):
-            return None, {"gpu_processes": kernel_files.MAY_BE_HIDDEN}
+            return None, {"gpu_processes": kernel_files.why_processes_hidden()}
         return by_pid, {}
 
     def _reconnect(self, t: int) -> None:

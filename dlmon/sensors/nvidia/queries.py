@@ -6,12 +6,12 @@ with the reason why the answer is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from dlmon.records import LARGEST, GpuState
 from dlmon.sensors import kernel_files
 from dlmon.sensors.provider import BYTES_IN_MIB
+from dlmon.sensors.query import Query, Reader
 
 # nvmlReturn_t (NVML API reference, nvml.h).
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 1, 2, 3, 4
@@ -55,6 +55,9 @@ THROTTLE_WORDS = {
     0x400: "reliability limit",
 }
 
+# nvmlGpuVirtualizationMode_t (nvml.h).
+VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host_vgpu", 4: "host_vsga"}
+
 # NVML does not report these while MIG is on (nvml.h, at each call).
 NOT_UNDER_MIG = frozenset(
     {
@@ -67,28 +70,6 @@ UNDER_MIG = "not reported while MIG is on"
 _MIB = (0, 2**26)
 _MHZ = _WATTS = (0, 100_000)
 _GENERATION, _WIDTH = (1, 16), (1, 64)
-
-Reader = Callable[[Any, Any], Any]
-
-
-class Query:
-    """A field, its readers (the newest call first), and the range of plausible values."""
-
-    def __init__(
-        self, name: str, *readers: Reader, within: tuple[float, float] | None = None
-    ) -> None:
-        self.name = name
-        self.readers = readers
-        self._within = within
-
-    def check(self, value: Any) -> None:
-        """Refuse an implausible number, such as the all-ones of "not available".
-
-        Raises:
-            ValueError: `value` is one.
-        """
-        if self._within is not None and not self._within[0] <= value <= self._within[1]:
-            raise ValueError("the driver reported an impossible value")
 
 
 def words(error: Exception) -> str:
@@ -135,17 +116,20 @@ def _thousandths(function: str) -> Reader:
 
 
 def _memory(part: str) -> tuple[Reader, Reader]:
-    """Return two readers of the total or used memory in MiB: the newer call and the older."""
+    """Return two readers of the total or used memory in MiB: the newer call and the older.
 
-    def mib(memory: Any) -> int:
-        if not memory.total:  # a board that shares the machine's memory
-            raise ValueError("this GPU has no memory of its own")
+    A GPU without memory of its own answers "not supported" or, with older drivers, a total of 0.
+    """
+
+    def mib(nvml: Any, memory: Any) -> int:
+        if not memory.total:
+            raise nvml.NVMLError(NOT_SUPPORTED)
         return int(getattr(memory, part)) // BYTES_IN_MIB
 
     return (
         # Version 1 counts the driver's reserved memory as used; nvidia-smi does not.
-        lambda nvml, gpu: mib(nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)),
-        lambda nvml, gpu: mib(nvml.nvmlDeviceGetMemoryInfo(gpu)),
+        lambda nvml, gpu: mib(nvml, nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)),
+        lambda nvml, gpu: mib(nvml, nvml.nvmlDeviceGetMemoryInfo(gpu)),
     )
 
 
@@ -165,8 +149,15 @@ def _pcie_mib_s(direction: str) -> Reader:
 def _pids(nvml: Any, instance: Any) -> tuple[int, ...]:
     processes = nvml.nvmlDeviceGetComputeRunningProcesses_v3(instance)
     if not processes and not kernel_files.sees_every_process():
-        raise ValueError(kernel_files.MAY_BE_HIDDEN)
+        raise ValueError(kernel_files.why_processes_hidden())
     return tuple(sorted({process.pid for process in processes}))
+
+
+def _virtualization(nvml: Any, gpu: Any) -> str:
+    mode = nvml.nvmlDeviceGetVirtualizationMode(gpu)
+    if mode not in VIRTUALIZATION:
+        raise ValueError("the driver reported an impossible value")
+    return VIRTUALIZATION[mode]
 
 
 def _refused(name: str, reason: str) -> Query:
@@ -178,10 +169,11 @@ def _refused(name: str, reason: str) -> Query:
     return Query(name, refuse)
 
 
+MEMORY = Query("memory_mib", *_memory("total"), within=_MIB)
 FACTS = (
     Query("name", lambda nvml, gpu: _text(nvml.nvmlDeviceGetName(gpu))),
     Query("uuid", lambda nvml, gpu: _text(nvml.nvmlDeviceGetUUID(gpu))),
-    Query("memory_mib", *_memory("total"), within=_MIB),
+    MEMORY,
     Query("bus_id", lambda nvml, gpu: sysfs_bus_id(_text(nvml.nvmlDeviceGetPciInfo_v3(gpu).busId))),
     Query(
         "slowdown_c",
@@ -194,6 +186,7 @@ FACTS = (
     ),
     Query("pcie_max_generation", call("nvmlDeviceGetMaxPcieLinkGeneration"), within=_GENERATION),
     Query("pcie_max_width", call("nvmlDeviceGetMaxPcieLinkWidth"), within=_WIDTH),
+    Query("virtualization", _virtualization),
 )
 FAST = (
     Query("memory_used_mib", *_memory("used"), within=_MIB),
@@ -245,6 +238,7 @@ SLOW = (
         lambda nvml, gpu: nvml.nvmlDeviceGetDecoderUtilization(gpu)[0],
         within=(0, 100),
     ),
+    *(_refused(name, "not read from NVML") for name in ("junction_c", "memory_c", "gtt_used_mib")),
 )
 # Each of the two calls blocks for 20 ms (nvml.h).
 PCIE = (

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from dlmon.sensors.nvidia.queries import TIMEOUT, Query
+from dlmon.sensors.nvidia.queries import TIMEOUT
+from dlmon.sensors.query import Query
 
 # A program that fails may cause hundreds at once.
 _MOST_AT_ONCE, _KEPT, _MOST_CODES = 256, 8, 64

@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from dlmon.records import MAX_BUSIEST, MAX_OF_RUN, MAX_ON_GPUS, GpuState, Process
 from dlmon.records.sanitize import clean
 from dlmon.sensors import kernel_files
+from dlmon.sensors.processes import by_psutil
 from dlmon.sensors.processes.tree import (
     BUSY_PCT,
     CpuSample,
@@ -22,6 +23,7 @@ from dlmon.sensors.processes.tree import (
     wall_at_start,
 )
 from dlmon.sensors.provider import BYTES_IN_MIB, SensorReading
+from dlmon.system.this_host import IS_MACOS
 
 PATIENCE_S = 0.02
 # The most threads that may hang in lookups.
@@ -33,7 +35,10 @@ COMMAND_CHARACTERS = 120
 _ADDRESS = re.compile(rb"--alert[\0=\s]+[^\0\s]*")
 """An alert address in dlmon's own command line, which may contain a secret."""
 
-HOSTS_PID = "the driver reports the host's pid, which this container can't see"
+HOSTS_PID = (
+    "the driver reports the host's pid, which this container can't see: start it with --pid=host "
+    "or hostPID: true"
+)
 NOT_SEEN = "the process has ended, or this system hides it"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
 ON_GPUS = ("gpus", "gpu_memory_mib")
@@ -58,6 +63,7 @@ class ProcessTableReader:
 
     A driver lists pids of the initial pid namespace. Unless `same_pids`, they mean nothing here:
     the driver's processes get rows without other fields, and the GPUs of all others are unknown.
+    With `everything` all processes have a row, for a person who looks at them.
     """
 
     def __init__(
@@ -66,7 +72,9 @@ class ProcessTableReader:
         same_pids: bool | None = None,
         user_name: Callable[[int], str] | None = None,
         at_boot: float | None = None,
+        everything: bool = False,
     ) -> None:
+        self._everything = everything
         self._tree = tree
         self._scan = tree.scan
         self._same_pids = kernel_files.sees_every_process() if same_pids is None else same_pids
@@ -83,18 +91,20 @@ class ProcessTableReader:
         most_memory = sorted(on_gpus, key=lambda pid: (-(total_mib(on_gpus[pid]) or 0), pid))
         shown_on_gpus = most_memory[:MAX_ON_GPUS]
         pids = self._of_run()
-        if self._same_pids:
+        same_pids = self._same_pids or reading.gpu_pids_are_ours
+        if same_pids:
             pids += [pid for pid in shown_on_gpus if pid not in pids]
-        pids += self._busiest(pids)
+        pids = list(self._scan.samples) if self._everything else [*pids, *self._busiest(pids)]
         rows = self._rows(pids, t)
-        if self._same_pids:
+        if same_pids:
             rows = [
-                _with_gpus(row, on_gpus[row.pid]) if row.pid in on_gpus else row for row in rows
+                _with_gpus(row, on_gpus[row.pid], reading.gpu_pct) if row.pid in on_gpus else row
+                for row in rows
             ]
         elif on_gpus:
             why = dict.fromkeys((*FROM_PROC, "of_run"), HOSTS_PID)
             rows = _without_gpus(rows, HOSTS_PID)
-            rows += [_with_gpus(Process(pid, why=why), on_gpus[pid]) for pid in shown_on_gpus]
+            rows += [_with_gpus(Process(pid, why=why), on_gpus[pid], {}) for pid in shown_on_gpus]
         unknown = _why_gpus_unknown(reading)
         if unknown is not None:
             rows = _without_gpus(rows, unknown)
@@ -159,12 +169,15 @@ class ProcessTableReader:
             threads=sample.stat.threads,
             of_run=pid in self._tree.members if self._tree.watching else None,
             started=wall_at_start(sample.stat, self._at_boot),
+            parent=sample.stat.parent,
             why=why,
         )
 
     def _uid(self, pid: int) -> int | None:
         """Return a process's effective user, who owns its directory in /proc."""
         try:
+            if IS_MACOS:
+                return by_psutil.user_id(pid)
             return Path(self._scan.proc, str(pid)).stat().st_uid
         except OSError:
             return None
@@ -175,8 +188,11 @@ class ProcessTableReader:
         Kernel threads and processes that are ending have an empty one.
         """
         try:
-            with Path(self._scan.proc, str(process.pid), "cmdline").open("rb", 0) as file:
-                cmdline = file.read(8 * COMMAND_CHARACTERS)
+            if IS_MACOS:
+                cmdline = by_psutil.command(process.pid)
+            else:
+                with Path(self._scan.proc, str(process.pid), "cmdline").open("rb", 0) as file:
+                    cmdline = file.read(8 * COMMAND_CHARACTERS)
         except OSError:
             cmdline = b""
         cmdline = _ADDRESS.sub(b"--alert ...", cmdline)
@@ -190,10 +206,16 @@ def total_mib(by_gpu: dict[int, int | None]) -> int | None:
     return sum(amounts) if len(amounts) == len(by_gpu) else None
 
 
-def _with_gpus(row: Process, by_gpu: dict[int, int | None]) -> Process:
+def _with_gpus(row: Process, by_gpu: dict[int, int | None], gpu_pct: dict[int, int]) -> Process:
     memory_mib = total_mib(by_gpu)
     why = {} if memory_mib is not None else {"gpu_memory_mib": "not reported by the driver"}
-    return replace(row, gpus=tuple(sorted(by_gpu)), gpu_memory_mib=memory_mib, why=row.why | why)
+    return replace(
+        row,
+        gpus=tuple(sorted(by_gpu)),
+        gpu_memory_mib=memory_mib,
+        gpu_pct=gpu_pct.get(row.pid),
+        why=row.why | why,
+    )
 
 
 def _why_gpus_unknown(reading: SensorReading) -> str | None:

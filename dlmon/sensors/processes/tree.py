@@ -11,9 +11,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
-from dlmon.records import ProcessTree
+from dlmon.records import MachineFacts, ProcessTree
 from dlmon.sensors import kernel_files
+from dlmon.sensors.processes import by_psutil
 from dlmon.sensors.provider import BYTES_IN_MIB, Provider, SensorReading, mib_per_second
+from dlmon.system.this_host import IS_MACOS
 
 FIELDS = tuple(spec.name for spec in fields(ProcessTree) if spec.name != "why")
 NO_EARLIER = "no earlier reading yet"
@@ -63,7 +65,7 @@ class Scan:
     def update(self, t: int, fresh: Mapping[int, Stat]) -> None:
         """Read the processes, but for those in `fresh`, which were read just now."""
         try:
-            pids = set(kernel_files.numeric_names(self.proc))
+            pids = set(by_psutil.pids() if IS_MACOS else kernel_files.numeric_names(self.proc))
         except OSError as error:
             self.samples, self.why = {}, kernel_files.reason(error)
             return
@@ -105,6 +107,8 @@ class Scan:
 
 def wall_at_boot() -> float:
     """Return the Unix time of this machine's boot, by its current clock."""
+    if IS_MACOS:
+        return by_psutil.wall_at_boot()
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -120,6 +124,8 @@ def read_stat(proc: str, pid: int) -> Stat:
         OSError: there is no such process, or it can't be read.
         ValueError: the text can't be parsed.
     """
+    if IS_MACOS:
+        return Stat(**by_psutil.stat(pid))
     return parse_stat(kernel_files.read(f"{proc}/{pid}/stat"))
 
 
@@ -178,6 +184,13 @@ class ProcessProvider(Provider):
     @property
     def members(self) -> Mapping[int, Stat]:
         return self._members
+
+    def facts(self) -> MachineFacts:
+        """Return whether every process of the machine is seen."""
+        if kernel_files.sees_every_process():
+            return MachineFacts(sees_every_process=True)
+        why = {"sees_every_process": kernel_files.why_processes_hidden()}
+        return MachineFacts(sees_every_process=False, why=why)
 
     def watch(self, pid: int, t: int) -> None:
         """Make `pid` the root of the tree."""
@@ -301,8 +314,10 @@ class ProcessProvider(Provider):
         window_ns = 0 if self._threads_t is None else t - self._threads_t
         self._thread_ticks, self._thread_delays, self._threads_t = ticks, delays, t
         read_bytes = self._count_read()
+        slow = ("busiest_thread_pct", "busiest_process_pct", "cpu_wait_pct", "read_mib_s")
+        if IS_MACOS:
+            return ProcessTree(why=dict.fromkeys(slow, by_psutil.NOT_READ))
         if window_ns <= 0:
-            slow = ("busiest_thread_pct", "busiest_process_pct", "cpu_wait_pct", "read_mib_s")
             return ProcessTree(why=dict.fromkeys(slow, NO_EARLIER))
         by_thread = {thread: count - ticks_before.get(thread, 0) for thread, count in ticks.items()}
         by_process: Counter[int] = Counter()

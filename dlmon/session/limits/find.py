@@ -12,22 +12,35 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any, NamedTuple
 
 from dlmon.comparison.conditions import cores
-from dlmon.records import TITLES, Epoch, Machine
+from dlmon.records import NOT_NUMBERS, TITLES, Epoch, Machine
 from dlmon.session.learning import LOSS, Metric, metric_of
-from dlmon.session.limits.evidence import KINDS, NETWORK, Evidence, Limit, LimitKind
+from dlmon.session.limits.evidence import (
+    FORWARD,
+    IDLE,
+    KINDS,
+    NETWORK,
+    OWN_CODE,
+    TIE,
+    Evidence,
+    Limit,
+    LimitKind,
+)
 from dlmon.session.limits.rules import (
+    LEAST_STEPS,
     WAITED_SHARE,
     all_cores_busy,
     allocator_frees,
+    collectives,
     copy_share,
     gpu_shared,
     gpu_works,
     mostly_idle,
     network,
+    no_part_leads,
     one_core,
     one_thread_of_the_cpu,
     optimizer_share,
@@ -35,6 +48,7 @@ from dlmon.session.limits.rules import (
     own_code,
     own_cpus,
     own_threads,
+    part_text,
     quota,
     stop_other_programs,
 )
@@ -45,6 +59,7 @@ from dlmon.session.limits.run_samples import (
     RunSamples,
     settled_after_ns,
 )
+from dlmon.session.limits.time_parts import NO_TIME, TimeShares
 
 WINDOW_S = 30.0
 SWAPPING_MIB_S = 1.0
@@ -55,9 +70,11 @@ PRESSURE_PCT = 10.0
 READ_MIB_S, FAULTS_S, BLOCKED = 0.1, 1.0, 0.1
 # Another rule leads once its share of the time is larger than the leader's by this much.
 _LEADS_BY = 0.05
-IDLE = "idle"
+_ORDER = list(KINDS)
 # The limits that explain why forward and backward take long.
+_NETWORK = (NETWORK, FORWARD)
 _NETWORK_REASONS = (LimitKind.GPU, LimitKind.CPU)
+_OTHER_NETWORK_REASONS = ("other-programs", "swap", "memory-pressure")
 _CHECKS_PER_WINDOW = 6
 """The number of times that the rules are checked while one window of samples passes."""
 _NEWEST_CHECKS = 12
@@ -94,6 +111,12 @@ class RuleCheck(NamedTuple):
     nearly: tuple[Evidence, ...]
     measured: tuple[tuple[LimitKind, str], ...]
 
+    def with_evidence(self, evidence: Sequence[Evidence]) -> RuleCheck:
+        """Return this check with evidence of rules that it doesn't have."""
+        rules = {item.rule for item in self.nearly}
+        more = tuple(item for item in evidence if item.rule not in rules)
+        return self._replace(clear=(*self.clear, *more), nearly=(*self.nearly, *more))
+
 
 Rule = Callable[[RunSamples], Evidence | None]
 
@@ -117,26 +140,32 @@ def _rules_of_training(run: RunSamples) -> Sequence[Rule]:
         *(_swapping, _memory_pressure, _steal),
         one_thread_of_the_cpu if run.on_cpu else one_core,
         *(optimizer_share, copy_share, _io_pressure, gpu_shared, allocator_frees, mostly_idle),
-        *(own_code, network),
+        *(collectives, own_code, network, no_part_leads),
     )
 
 
 def limit_of(
-    checks: Sequence[RuleCheck], is_over: bool, first: Sequence[Evidence | None] = ()
+    checks: Sequence[RuleCheck],
+    is_over: bool,
+    first: Sequence[Evidence | None] = (),
+    ranks: Evidence | None = None,
+    time: TimeShares = NO_TIME,
 ) -> Limit | None:
     """Return the limit of a run by several checks of its rules.
 
     A rule that once held counts until two checks in a row find that it doesn't even nearly hold.
-    The rule that took the largest share of the time leads, until another one takes clearly more. If
-    the network would lead, the rule that explains its time leads instead.
+    The part of a step or of the time that took the largest share leads, until another one takes
+    clearly more. If the network would lead, the rule that explains its time leads instead.
 
     Args:
         checks: the checks, oldest first; empty if there were too few samples.
         is_over: the run is over.
         first: evidence that comes before that of the rules.
+        ranks: evidence that other ranks wait for one.
+        time: the shares of the parts of the time.
     """
     before = tuple(evidence for evidence in first if evidence is not None)
-    if not checks and not before:
+    if not checks and not before and ranks is None and not time.evidence:
         return None
     held: dict[str, Evidence] = {}
     missing: frozenset[str] = frozenset()
@@ -144,19 +173,57 @@ def limit_of(
     for check in checks:
         held, missing = _held_after(check, held, missing)
         leader = _leader(held, leader)
-    if before or any(KINDS[rule] is not LimitKind.STEP for rule in held.keys() - {IDLE}):
+    held = {evidence.rule: evidence for evidence in held.values()}
+    if leader == "cpu" and "cpu-quota" in held:
+        # It uses all that it may, because a container's limit is low.
+        leader = "cpu-quota"
+    share = held[leader].share if leader in held else None
+    for rule in (OWN_CODE, *_NETWORK) if leader == TIE else (TIE,):
+        held.pop(rule, None)
+    if before or any(KINDS[rule].kind is not LimitKind.STEP for rule in held.keys() - {IDLE}):
         # That a run is idle is evidence only if nothing else explains it.
         held.pop(IDLE, None)
-    order = {rule: number for number, rule in enumerate(KINDS)}
-    reasons = [rule for rule in held if KINDS[rule] in _NETWORK_REASONS or rule == "other-programs"]
+    reasons = [
+        rule
+        for rule in held
+        if KINDS[rule].kind in _NETWORK_REASONS or rule in _OTHER_NETWORK_REASONS
+    ]
+    if leader in _NETWORK:
+        reasons = [rule for rule in reasons if _explains_network(rule, checks)]
+        leader = min(reasons, key=_ORDER.index, default=leader)
     if reasons:
-        held.pop(NETWORK, None)
-        leader = min(reasons, key=lambda rule: order[rule]) if leader == NETWORK else leader
+        held = {rule: evidence for rule, evidence in held.items() if rule not in _NETWORK}
     evidence = sorted(
         (_with_steady_advice(evidence, checks) for evidence in held.values()),
-        key=lambda evidence: (evidence.rule != leader, order[evidence.rule]),
+        key=lambda evidence: (evidence.rule != leader, _ORDER.index(evidence.rule)),
     )
+    largest = max(time.evidence, key=lambda part: part.share or 0.0, default=None)
+    # The steps of the others hold the wait for a rank as well, most of it in backward.
+    least_shares = (share or 0.0) / 2, time.of_steps * (1.0 if share is None else share) + _LEADS_BY
+    for item, least in zip((ranks, largest), least_shares, strict=True):
+        leads = item is not None and (item.share or 0.0) >= least
+        if item is not None and (leads or evidence):
+            evidence.insert(0 if leads else 1, item)
     return Limit((*before, *evidence), checks[-1].measured if checks else (), is_over)
+
+
+def _explains_network(rule: str, checks: Sequence[RuleCheck]) -> bool:
+    """Return whether a rule explains half of the time of forward and backward over all checks.
+
+    One of which no share is known explains all of it in the checks in which it holds.
+    """
+    network = explained = 0.0
+    if len(checks) < _NEWEST_CHECKS:
+        # At first, a rule may lack readings.
+        checks = list(dropwhile(lambda check: rule not in {e.rule for e in check.nearly}, checks))
+    for check in checks:
+        held = {evidence.rule: evidence for evidence in check.nearly}
+        share = next((held[name].share or 0.0 for name in _NETWORK if name in held), 0.0)
+        network += share
+        if rule in held:
+            own = held[rule].share
+            explained += share if own is None else own
+    return explained >= network / 2
 
 
 def _with_steady_advice(evidence: Evidence, checks: Sequence[RuleCheck]) -> Evidence:
@@ -166,7 +233,7 @@ def _with_steady_advice(evidence: Evidence, checks: Sequence[RuleCheck]) -> Evid
         for check in checks
         # The advice of a rule that holds comes before that of one that nearly holds.
         for earlier in {e.rule: e for e in (*check.nearly, *check.clear)}.values()
-        if (earlier.rule, earlier.headline) == (evidence.rule, evidence.headline)
+        if earlier.rule == evidence.rule
     ]
     kinds = Counter(text.partition(":")[0] for text in advice)
     if not kinds:
@@ -202,7 +269,9 @@ def _held_after(
 
 def _topic(evidence: Evidence) -> str:
     """Return the topic of a rule: of rules that share one, only one can hold."""
-    return "gpu" if KINDS[evidence.rule] is LimitKind.GPU else evidence.rule
+    if evidence.rule in _NETWORK:
+        return NETWORK
+    return "gpu" if KINDS[evidence.rule].kind is LimitKind.GPU else evidence.rule
 
 
 def _leader(held: Mapping[str, Evidence], leader: str) -> str:
@@ -213,7 +282,8 @@ def _leader(held: Mapping[str, Evidence], leader: str) -> str:
     if not shares:
         return ""
     if leader not in shares:
-        leader = min(shares, key=list(KINDS).index)
+        # A tie is only told if nothing led before it.
+        leader = min(shares, key=_ORDER.index)
     largest = max(shares, key=lambda rule: shares[rule])
     return largest if shares[largest] > shares[leader] + _LEADS_BY else leader
 
@@ -223,10 +293,6 @@ class RuleChecks:
 
     All viewers of a session check the rules at the same moments, whenever they started, so they
     show the same limit.
-
-    Args:
-        start_ns: the start of the session, on its own clock.
-        interval_s: the sampling interval.
     """
 
     def __init__(self, start_ns: int, interval_s: float) -> None:
@@ -237,6 +303,11 @@ class RuleChecks:
         self._samples: deque[Machine] = deque(maxlen=_MAX_SAMPLES)
         self._checks: dict[int, RuleCheck | None] = {}
         self._inputs: Any = None
+        interval_ns = int(interval_s * 1e9)
+        self._settled_ns = settled_after_ns(interval_ns) + MIN_SAMPLES * interval_ns
+        self._first_ns: int | None = None
+        self.newest_at_ns: int | None = None
+        """The moment of the newest check."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the samples: a reader that resumes from an index reads them again."""
@@ -245,6 +316,7 @@ class RuleChecks:
 
     def add(self, sample: Machine) -> None:
         self._samples.append(sample)
+        self._first_ns = self._first_ns or sample.t
         while self._samples[0].t < sample.t - self._history_ns:
             self._samples.popleft()
 
@@ -257,6 +329,12 @@ class RuleChecks:
     def are_enough(self) -> bool:
         """True if there are enough samples to check the rules."""
         return len(self._samples) >= MIN_SAMPLES
+
+    @property
+    def are_settled(self) -> bool:
+        """True if the newest check has slow readings that cover nothing before the first sample."""
+        newest_ns, first_ns = self.newest_at_ns, self._first_ns
+        return bool(newest_ns and first_ns and newest_ns - first_ns >= self._settled_ns)
 
     def newest_checks(
         self, inputs: Any, check: Callable[[tuple[Machine, ...], int], RuleCheck]
@@ -282,9 +360,13 @@ class RuleChecks:
                 self._checks[number] = None if few else check(samples, at_ns)
             checks[number] = self._checks[number]
         self._checks = checks
+        self.newest_at_ns = self._start_ns + last * self._every_ns
+        if any(checks.values()):
+            return tuple(filter(None, checks.values()))
         # Before the first of these moments, check the first samples.
         first = tuple(islice(self._samples, MIN_SAMPLES))
-        return tuple(filter(None, checks.values())) or (check(first, first[-1].t + _SETTLED_NS),)
+        self.newest_at_ns = first[-1].t + _SETTLED_NS
+        return (check(first, self.newest_at_ns),)
 
     def _window_before(self, at_ns: int) -> tuple[Machine, ...]:
         first_ns = at_ns - self._window_ns
@@ -296,17 +378,19 @@ class RuleChecks:
 
 def _data_wait(run: RunSamples) -> Evidence | None:
     """Return evidence if the run waited for data in a good part of the time."""
-    share = run.waited_share
+    share, parts = run.waited_share, run.parts
     if share is None or not run.reaches(share, WAITED_SHARE):
         return None
-    headline = run.verb("Waiting for data", "Waited for data")
-    # The time breakdown has the share of the whole time; this is that of the last seconds.
-    figures = [f"{100 * share:.0f} % of the last {run.waited_window_s:.0f} s"]
+    if parts is not None and parts.steps < LEAST_STEPS:
+        # The other parts, which may be larger, are known soon.
+        return None
+    reasons = [f"waiting for the next batch in {run.waited_window}"]
+    if run.parts is not None and run.parts.wait_us is not None:
+        reasons = [f"{part_text(run.parts, 'wait_us')} waiting for the next batch"]
     if run.gpu_pct is not None:
-        figures.append(f"{run.gpu_name} busy {run.gpu_pct:.0f} %")
+        reasons.append(f"{run.gpu_name} busy {run.gpu_pct:.0f} %")
     advice = _data_wait_advice(run, share)
-    brief = f"{100 * share:.0f} % waiting for data"
-    return Evidence("data-wait", brief, headline, tuple(figures), advice, share)
+    return Evidence("data-wait", f"{100 * share:.0f} %", tuple(reasons), advice, share)
 
 
 def _data_wait_advice(run: RunSamples, share: float) -> str:
@@ -356,18 +440,16 @@ def _swapping(run: RunSamples) -> Evidence | None:
     mib_s = run.mean(lambda s: s.memory.swap_mib_s if s.memory else None)
     if mib_s is None or not run.reaches(mib_s, SWAPPING_MIB_S) or not _waits_for_memory(run):
         return None
-    brief = f"swap {mib_s:.0f} MiB/s"
-    return Evidence("swap", brief, "Too little memory", (brief,), _short_memory_advice(run))
+    return Evidence("swap", f"{mib_s:.0f} MiB/s", ("too little memory",), _short_memory_advice(run))
 
 
 def _memory_pressure(run: RunSamples) -> Evidence | None:
+    """Return evidence if programs wait for memory, and the run may be one of them."""
     pct = run.mean(lambda s: s.pressure.memory_pct if s.pressure else None)
     if pct is None or not run.reaches(pct, PRESSURE_PCT) or not _waits_for_memory(run):
         return None
-    waited = f"some program waited for it {pct:.0f} % of the time"
-    headline = f"Memory {run.verb('is', 'was')} short"
-    brief, advice = f"memory pressure {pct:.0f} %", _short_memory_advice(run)
-    return Evidence("memory-pressure", brief, headline, (waited,), advice)
+    reason = f"some program waited for memory {pct:.0f} % of the time"
+    return Evidence("memory-pressure", "", (reason,), _short_memory_advice(run))
 
 
 def _waits_for_memory(run: RunSamples) -> bool:
@@ -392,19 +474,16 @@ def _steal(run: RunSamples) -> Evidence | None:
     pct = run.mean(lambda s: s.cpu.steal_pct if s.cpu else None)
     if pct is None or not run.reaches(pct, STEAL_PCT) or mostly_idle(run) is not None:
         return None
-    brief = f"steal {pct:.0f} %"
-    headline = f"The host {run.verb('takes', 'took')} this virtual machine's CPU time"
-    return Evidence("steal", brief, headline, (brief,), "run it later, or elsewhere")
+    takes = run.verb("takes", "took")
+    reason = f"the host {takes} this virtual machine's CPU time"
+    return Evidence("steal", f"{pct:.0f} %", (reason,), "run it later, or elsewhere")
 
 
 def _io_pressure(run: RunSamples) -> Evidence | None:
     pct = _disk_wait_pct(run)
     if pct is None or not run.reaches(pct, PRESSURE_PCT):
         return None
-    waited = f"some program waited for it {pct:.0f} % of the time"
-    brief = f"I/O pressure {pct:.0f} %"
-    headline = f"The disk {run.verb('is', 'was')} slow to answer"
-    return Evidence("io-pressure", brief, headline, (waited,))
+    return Evidence("io-pressure", "", (f"some program waited for a disk {pct:.0f} % of the time",))
 
 
 def _disk_wait_pct(run: RunSamples) -> float | None:
@@ -456,7 +535,6 @@ def _measured(run: RunSamples, is_explained: bool = False) -> tuple[tuple[LimitK
 RULES_OF_THE_START = (quota, other_programs, _swapping, _memory_pressure, _steal)
 
 
-NO_NUMBERS = ("NaN", "infinite")
 # float16 overflows above 65,504; float32 and bfloat16 do not.
 _OVERFLOW = ("float16", "mixed_float16")
 
@@ -468,6 +546,7 @@ def loss_is_no_number(
     precision: str | None,
     is_script: bool,
     is_over: bool,
+    since: tuple[int, int] | None = None,
 ) -> Evidence | None:
     """Return evidence if the newest training loss is NaN or infinite.
 
@@ -478,15 +557,20 @@ def loss_is_no_number(
         precision: the numeric precision of the training.
         is_script: it is the user's own script, whose training can be changed.
         is_over: the run is over, so texts are in the past tense.
+        since: the epoch and the step at its first reading; None if no reading has a step.
     """
     loss = metrics.get(LOSS)
-    if loss is None or loss.newest is not None or loss.why not in NO_NUMBERS:
+    if loss is None or loss.newest is not None or loss.why not in NOT_NUMBERS:
         return None
-    headline = f"The loss {'was' if is_over else 'is'} {loss.why}"
     first = _first_epoch(loss, epochs, epoch_now)
-    since = () if first is None else (f"from epoch {first + 1:,} on",)
-    advice = _loss_advice(precision, is_script, is_over)
-    return Evidence("loss", f"loss {loss.why}", headline, since, advice)
+    places = [] if first is None else [f"epoch {first + 1:,}"]
+    if since is not None and first == (None if epoch_now is None else since[0]):
+        # A loss is read at most once a second.
+        places.insert(0, f"about step {max(1, since[1]):,}")
+    from_there = f" from {' of '.join(places)} on" if places else ""
+    reason = f"the loss {'was' if is_over else 'is'} {loss.why}{from_there}"
+    rule = "loss" if loss.why == "NaN" else "loss-infinite"
+    return Evidence(rule, "", (reason,), _loss_advice(precision, is_script, is_over))
 
 
 def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int | None) -> int | None:
@@ -496,7 +580,7 @@ def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int | None) -
         first = epoch_now
     for epoch in reversed(epochs):
         are_bad = [
-            value is None and epoch.why.get(name) in NO_NUMBERS
+            value is None and epoch.why.get(name) in NOT_NUMBERS
             for name, value in epoch.metrics.items()
             if metric_of(name) == (LOSS, False)
         ]

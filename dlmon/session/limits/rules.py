@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 from dlmon.comparison.conditions import cores
-from dlmon.records import Gpu, Machine, Process, StepParts
+from dlmon.records import Gpu, Machine, StepParts
 from dlmon.records.sanitize import clean
 from dlmon.records.stacks import place_text
 from dlmon.records.training import STEP_PARTS
 from dlmon.records.words import gpu_name
-from dlmon.session.limits.evidence import NETWORK, Evidence
+from dlmon.session.limits.evidence import FORWARD, IDLE, NETWORK, OWN_CODE, TIE, Evidence
 from dlmon.session.limits.run_samples import (
     BUSY_PCT,
     CPU_THROTTLED_PCT,
@@ -29,6 +30,8 @@ THREADS_TIME = (0.9, 1.25)
 # A run hardly waits for a GPU below this utilisation.
 IDLE_GPU_PCT = 20.0
 NAMED_CORES = 0.1
+FEWER_KERNELS = "run fewer, larger kernels: compile the model, or use CUDA graphs"
+PIN_ADVICE = "load with pin_memory=True, and copy the batch with non_blocking=True"
 IDLE_PCT = 10.0
 
 
@@ -40,42 +43,33 @@ def other_programs(run: RunSamples) -> Evidence | None:
     if not run.wants_cpu:
         return None
     take, takes = run.verb("take", "took"), run.verb("takes", "took")
-    busy_pct, spare = (
-        100 - 100 * use.idle_cores / use.cores,
-        use.cores - BUSY_PCT / 100 * use.allowed_cores,
-    )
+    busy_pct = 100 - 100 * use.idle_cores / use.cores
+    spare = use.cores - BUSY_PCT / 100 * use.allowed_cores
     if not run.is_busy(busy_pct) or not run.reaches(use.other_cores, spare):
         return None
-    took = f"{use.other_cores:.1f} of {cores(use.cores)}"
-    run_text = f"this run {use.run_cores:.1f}"
-    waited = "" if use.waited_share is None else f"{100 * use.waited_share:.0f} % of the time"
-    waits = run.verb("waits", "waited")
-    busiest = _busiest_other(run.samples)
-    if busiest is not None and busiest.cores < use.other_cores * _WORTH_NAMING:
-        # The busiest program can't be seen from here, as from within a container.
-        busiest = None
-    named = ""
-    if busiest is not None:
+    pid, program, used_cores = _busiest_other(run.samples)
+    named = advice = ""
+    # From within a container, the busiest program may not be seen.
+    is_named = program and used_cores >= use.other_cores * _WORTH_NAMING
+    if is_named:
         # Some programs may be hidden from us: only one with half of the time surely has the most.
-        share = "most" if busiest.cores >= use.other_cores / 2 else f"{busiest.cores:.1f}"
-        named = f" ({share}: {busiest.name}, pid {busiest.pid})"
-    advice = ""
-    if busiest is not None and busiest.cores >= IDLE_CORES:
-        program = f"{busiest.name} (pid {busiest.pid})"
+        part = "most" if used_cores >= use.other_cores / 2 else f"{used_cores:.1f}"
+        named = f" ({part}: {program}, pid {pid})"
+    if is_named and used_cores >= IDLE_CORES:
+        program = f"{program} (pid {pid})"
         action = run.verb(f"end or pause {program}", f"train without {program} beside it")
-        advice = f"{action}: it {takes} {busiest.cores:.1f} cores"
+        advice = f"{action}: it {takes} {used_cores:.1f} cores"
     elif use.knows_steal:
         advice = stop_other_programs(run, use.other_cores)
-    return Evidence(
-        "other-programs",
-        f"others on {took}",
-        f"Other programs {take} the CPU"
-        if use.knows_steal
-        else f"The CPU {run.verb('is', 'was')} taken by others",
-        (took + named, f"{run_text}, {waits} for a CPU {waited}" if waited else run_text),
-        advice,
-        use.waited_share,
-    )
+    who = "other programs" if use.knows_steal else "others"
+    reasons = [
+        *([] if use.waited_share is None else ["waiting for a CPU"]),
+        f"{who} {take} {use.other_cores:.1f} of {cores(use.cores)}{named}",
+        f"this run {use.run_cores:.1f}",
+    ]
+    share = run.explained(use.waited_share)
+    figure = "" if use.waited_share is None else f"{100 * use.waited_share:.0f} %"
+    return Evidence("other-programs", figure, tuple(reasons), advice, share)
 
 
 _WORTH_NAMING = 0.25
@@ -84,30 +78,18 @@ _WORTH_NAMING = 0.25
 _MOSTLY = 0.6
 
 
-class _Busiest(NamedTuple):
-    """The busiest other program, and the cores that it uses."""
-
-    pid: int
-    name: str
-    cores: float
-
-
-def _busiest_other(samples: Sequence[Machine]) -> _Busiest | None:
-    """Return the busiest program outside the run; None if the process table has none."""
-    took: dict[int, float] = {}
-    rows: dict[int, Process] = {}
+def _busiest_other(samples: Sequence[Machine]) -> tuple[int, str, float]:
+    """Return the pid, name and cores of the busiest program outside the run; no name if unknown."""
+    used_cores: defaultdict[int, float] = defaultdict(float)
+    commands: dict[int, str | None] = {}
     for sample in samples:
         for row in sample.processes or ():
             if row.of_run is False and row.cpu_pct:
-                took[row.pid] = took.get(row.pid, 0.0) + row.cpu_pct / 100 / len(samples)
-                rows[row.pid] = row
-    if not took:
-        return None
-    pid = max(took, key=lambda pid: took[pid])
-    name = program_name(rows[pid].command)
-    if name is None or took[pid] < NAMED_CORES:
-        return None
-    return _Busiest(pid, name, took[pid])
+                used_cores[row.pid] += row.cpu_pct / 100 / len(samples)
+                commands[row.pid] = row.command
+    pid = max(commands, key=lambda pid: used_cores[pid], default=0)
+    name = program_name(commands.get(pid)) if used_cores[pid] >= NAMED_CORES else None
+    return pid, name or "", used_cores[pid]
 
 
 def stop_other_programs(run: RunSamples, other_cores: float) -> str:
@@ -133,10 +115,7 @@ def _use_a_gpu(run: RunSamples) -> str:
 
 
 def own_cpus(run: RunSamples) -> Evidence | None:
-    """Return evidence if the run uses all CPUs that it may use.
-
-    Its share of the time is that of computing: neither waiting for data nor other code.
-    """
+    """Return evidence if the run uses all CPUs that it may use."""
     use = run.cpu_use
     if use is None or use.run_cores is None:
         return None
@@ -153,13 +132,8 @@ def own_cpus(run: RunSamples) -> Evidence | None:
     if not advice and run.on_cpu:
         advice = _use_a_gpu(run)
     figures = (use.run_text, *(() if use.idle_cores is None else (f"{use.idle_cores:.1f} idle",)))
-    uses = run.verb("uses", "used")
-    headline = f"The run {uses} all of its CPU" + ("" if use.allowed_cores == 1 else "s")
-    brief = f"the run's CPUs {pct:.0f} % busy"
-    share = _computing_share(run)
-    if share is None and run.waited_share is not None:
-        share = 1 - run.waited_share
-    return Evidence("cpu", brief, headline, figures, advice, share)
+    share = run.explained(None if run.waited_share is None else 1 - run.waited_share)
+    return Evidence("cpu", f"{pct:.0f} %", figures, advice, share)
 
 
 def own_threads(run: RunSamples) -> Evidence | None:
@@ -175,17 +149,13 @@ def own_threads(run: RunSamples) -> Evidence | None:
         or not run.reaches(free_cores, IDLE_CORES)
     ):
         return None
-    figures = (
-        f"{use.run_cores:.1f} cores of CPU time",
+    reasons = (
+        f"{use.run_cores:.1f} cores of CPU time with --threads {threads}",
         f"{use.idle_cores:.1f} of {cores(use.cores)} idle",
     )
-    are, is_busy = run.verb("are", "were"), run.verb("is", "was")
-    headline = (
-        f"The run's threads {are} busy" if threads > 1 else f"The run's one thread {is_busy} busy"
-    )
+    are = run.verb("are", "were")
     advice = f"use more than --threads {threads}: {free_cores:.1f} cores {are} idle"
-    brief = f"--threads {threads} at {use.run_cores:.1f} cores"
-    return Evidence("threads", brief, headline, figures, advice)
+    return Evidence("threads", "", reasons, advice)
 
 
 def one_thread_of_the_cpu(run: RunSamples) -> Evidence | None:
@@ -195,16 +165,13 @@ def one_thread_of_the_cpu(run: RunSamples) -> Evidence | None:
         return None
     if not run.is_busy(thread_pct) or not run.reaches(use.free_cores, IDLE_CORES):
         return None
-    was = run.verb("is", "was")
-    at = f"at {thread_pct:.0f} % of a core"
-    are = "is" if not run.is_over and use.free_cores <= 1 else run.verb("are", "were")
-    idle = f"{use.free_cores:.1f} of {cores(use.allowed_cores)} {are} idle"
-    return Evidence(
-        "thread",
-        f"one thread {at}",
-        f"One thread of the run {was} busy",
-        (f"thread {at}", idle),
+    fills = run.verb("fills", "filled")
+    reasons = (
+        f"one thread of the run {fills} a core",
+        f"{use.free_cores:.1f} of {cores(use.allowed_cores)} idle",
     )
+    advice = "use a larger batch, or more threads"
+    return Evidence("thread", f"{thread_pct:.0f} %", reasons, advice)
 
 
 def mostly_idle(run: RunSamples) -> Evidence | None:
@@ -228,14 +195,10 @@ def mostly_idle(run: RunSamples) -> Evidence | None:
         return None
     waits = run.verb("waits", "waited")
     run_text = f"this run {use.run_cores:.1f} of {cores(use.allowed_cores)}"
-    figures = (run_text,) if run.unmeasured is None else (run_text, run.unmeasured)
-    return Evidence(
-        "idle",
-        run_text,
-        f"The run {waits} for something other than a CPU",
-        figures,
-        advice=f"find what it {waits} for: data, a disk, the network, or a pause in the script",
-    )
+    unmeasured = () if run.unmeasured is None else (run.unmeasured,)
+    reasons = ("not for a CPU", run_text, *unmeasured)
+    advice = f"find what it {waits} for: data, a disk, the network, or a pause in the script"
+    return Evidence(IDLE, "", reasons, advice)
 
 
 def all_cores_busy(run: RunSamples) -> Evidence | None:
@@ -246,11 +209,8 @@ def all_cores_busy(run: RunSamples) -> Evidence | None:
     pct = run.mean(lambda s: s.cpu.pct if s.cpu else None)
     if pct is None or not run.is_busy(pct):
         return None
-    are = run.verb("are", "were")
-    unknown = "the run's share of it isn't known"
-    figures = (f"{pct:.0f} % of {cores(use.cores)}", unknown)
-    brief = f"CPU {pct:.0f} %"
-    return Evidence("cores", brief, f"All cores {are} busy", figures)
+    reasons = (f"all {cores(use.cores)}", "the run's share isn't known")
+    return Evidence("cores", f"{pct:.0f} %", reasons)
 
 
 def quota(run: RunSamples) -> Evidence | None:
@@ -258,13 +218,10 @@ def quota(run: RunSamples) -> Evidence | None:
     pct, limit = run.stopped_pct, run.facts.cpu_limit
     if pct is None or not run.reaches(pct, CPU_THROTTLED_PCT):
         return None
-    return Evidence(
-        "cpu-quota",
-        f"stopped by the CPU limit in {pct:.0f} % of periods",
-        f"The container's CPU limit {run.verb('stops', 'stopped')} it",
-        (f"in {pct:.0f} % of periods", *([] if limit is None else [f"limit {cores(limit)}"])),
-        _raise_cpu_limit(limit),
-    )
+    of = "" if limit is None else f" of {cores(limit)}"
+    stops = run.verb("stops", "stopped")
+    reason = f"the container's limit{of} {stops} the run in {pct:.0f} % of periods"
+    return Evidence("cpu-quota", "", (reason,), _raise_cpu_limit(limit))
 
 
 # Below this utilisation a GPU waits; above it, its clock matters.
@@ -288,12 +245,6 @@ HEAT = {
     "hardware thermal slowdown": "HW thermal slowdown",
 }
 _POWER_CAP, _POWER_BRAKE, _SLOWDOWN = "power cap", "power brake", "hardware slowdown"
-_SLOWED_BY = {
-    "gpu-thermal": "heat",
-    "gpu-power-brake": "an external power brake",
-    "gpu-slowdown": "its hardware",
-    "gpu-power-cap": "its power cap",
-}
 
 
 def gpu_lost(
@@ -314,9 +265,7 @@ def _one_gpu_lost(samples: Sequence[Machine], newest: Machine, number: int) -> E
         return None
     why = newest.why.get("gpus") if latest is None else latest.why.get("utilization_pct")
     reason = clean(why or "", LONGEST_REASON) or (str(state) if may_answer else "no reason known")
-    headline = f"GPU {number} gives no readings now"
-    brief = f"GPU {number} gives no readings"
-    return Evidence("gpu-lost", brief, headline, (reason,))
+    return Evidence("gpu-lost", "", (f"GPU {number} gives no readings now: {reason}",))
 
 
 def _row_of(sample: Machine, index: int) -> Gpu | None:
@@ -337,53 +286,45 @@ def gpu_works(run: RunSamples) -> Evidence | None:
     busy_pct = run.gpu_pct
     if not run.gpus or (busy_pct is not None and not run.reaches(busy_pct, WORKING_GPU_PCT)):
         return None
-    share = None if busy_pct is None else busy_pct / 100
-    name = run.gpu_name
-    busy = [] if busy_pct is None else [f"busy {busy_pct:.0f} % of the time"]
+    share = run.explained(None if busy_pct is None else busy_pct / 100)
+    name, figure = run.gpu_name, "" if busy_pct is None else f"{busy_pct:.0f} %"
     power_w = run.gpu_mean(lambda gpu: gpu.power_w)
     limit_w = run.gpu_mean(lambda gpu: gpu.power_limit_w)
-    power = ""
+    power = []
     if power_w is not None:
-        power = f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"
+        power = [f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"]
     slowed = _slowed_by(run)
     if slowed:
         rules, causes = zip(*slowed, strict=True)
         # With the power in the figures, the words for a power cap say nothing more.
         named = list(causes[rules[0] == "gpu-power-cap" and bool(power) :])
-        figures = (*named, *([power] if power else []), *busy)
-        return Evidence(
-            rules[0],
-            f"{name} slowed by {causes[0]}",
-            f"{name} {run.gpu_is} slowed by {_SLOWED_BY[rules[0]]}",
-            figures,
-            _against_slowing(rules[0], run, power_w, limit_w),
-            share,
-        )
+        often = [f"busy {figure} of the time"] if figure else []
+        at = f": {named[0]}" if named else "".join(f" at {watts}" for watts in power)
+        power = power if named else []
+        reasons = (f"{name} {run.gpu_is} slowed{at}", *named[1:], *power, *often)
+        advice = _against_slowing(rules[0], run, power_w, limit_w)
+        return Evidence(rules[0], "", reasons, advice, share)
     if busy_pct is None or not run.is_busy(busy_pct):
         return None
-    brief, often = f"{name} {busy_pct:.0f} % busy", f"{busy_pct:.0f} % of the time"
     of_power = power_w / limit_w if power_w is not None and limit_w else None
-    if of_power is not None and of_power >= (
-        LENIENT_POWER_LIMIT if run.lenient else NEAR_POWER_LIMIT
-    ):
-        near = f"near {run.gpu_its} power limit"
-        headline = f"{name} {run.gpu_verb('works', 'work', 'worked')} {near}"
-        brief += f", {near}"
-        return Evidence("gpu-near-power", brief, headline, (often, power), share=share)
-    figures = (often, *([f"at {power}"] if power else []))
-    by_counters = _by_counters(run)
-    if by_counters is not None:
-        rule, headline, figure, advice = by_counters
-        return Evidence(rule, f"{brief}, {figure}", headline, (*figures, figure), advice, share)
+    near = LENIENT_POWER_LIMIT if run.lenient else NEAR_POWER_LIMIT
+    if of_power is not None and of_power >= near:
+        works = run.gpu_verb("works", "work", "worked")
+        reasons = (f"{name} {works} near {run.gpu_its} power limit", *power)
+        return Evidence("gpu-near-power", figure, reasons, share=share)
+    at_power = [f"at {watts}" for watts in power]
+    busy = f"busy {figure} of the time"
+    if (of_counter := _by_counters(run)) is not None:
+        return replace(of_counter, reasons=(*of_counter.reasons, *at_power, busy), share=share)
     advice = ""
     if of_power is not None and of_power < LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each kernel more to do.
         advice = _larger_batch(run)
-    return Evidence("gpu", brief, f"{name} {run.gpu_is} busy", figures, advice, share)
+    return Evidence("gpu", figure, (f"{name} {run.gpu_is} busy", *at_power), advice, share)
 
 
-def _by_counters(run: RunSamples) -> tuple[str, str, str, str] | None:
-    """Return the rule, headline, figure and advice that a busy GPU's hardware counters show.
+def _by_counters(run: RunSamples) -> Evidence | None:
+    """Return what a busy GPU's hardware counters show.
 
     The share of the time in which its memory was busy says nothing of its bandwidth, so GPUs older
     than Hopper have none.
@@ -391,27 +332,23 @@ def _by_counters(run: RunSamples) -> tuple[str, str, str, str] | None:
     name, its = run.gpu_name, run.gpu_its
     dram_pct = run.gpu_mean(lambda gpu: gpu.dram_pct)
     if dram_pct is not None and run.reaches(dram_pct, BANDWIDTH_PCT):
-        return (
-            "gpu-memory",
-            f"{name} {run.gpu_verb('works', 'work', 'worked')} near {its} memory bandwidth",
-            f"{dram_pct:.0f} % of the memory bandwidth",
-            "move less memory: a smaller data type, or kernels that a compiler fuses",
-        )
+        works = run.gpu_verb("works", "work", "worked")
+        reason = f"{name} {works} near {its} memory bandwidth"
+        advice = "move less memory: a smaller data type, or kernels that a compiler fuses"
+        return Evidence("gpu-memory", f"{dram_pct:.0f} %", (reason,), advice)
     tensor_pct = run.gpu_mean(lambda gpu: gpu.tensor_pct)
     if tensor_pct is not None and run.reaches(tensor_pct, TENSOR_PCT):
-        headline = f"{name} {run.gpu_is} busy on the tensor cores"
-        return "gpu-tensor", headline, f"tensor cores {tensor_pct:.0f} %", ""
+        reason = f"{name} {run.gpu_is} busy with matrix products"
+        return Evidence("gpu-tensor", f"{tensor_pct:.0f} %", (reason,))
     sm_pct = run.gpu_mean(lambda gpu: gpu.sm_active_pct)
     if sm_pct is None or not run.is_below(sm_pct, FEW_SMS_PCT):
         return None
     advice = ""
     # GPUs wait for each other in kernels on few SMs, and a larger kernel doesn't help.
     if len(run.gpu_numbers) < 2:
-        advice = (
-            _larger_batch(run) or "run fewer, larger kernels: compile the model, or use CUDA graphs"
-        )
-    headline = f"{name} {run.gpu_is} busy, most of {its} SMs {run.verb('are', 'were')} not"
-    return "gpu-kernels", headline, f"{sm_pct:.0f} % of the SMs active", advice
+        advice = _larger_batch(run) or FEWER_KERNELS
+    reason = f"{name} {run.gpu_is} busy, {sm_pct:.0f} % of {its} SMs active"
+    return Evidence("gpu-kernels", "", (reason,), advice)
 
 
 def _against_slowing(
@@ -420,26 +357,24 @@ def _against_slowing(
     if rule == "gpu-thermal":
         degrees = run.gpu_mean(lambda gpu: gpu.temperature_c)
         fan_pct = run.gpu_mean(lambda gpu: gpu.fan_pct)
-        at = ", ".join(
-            [
-                *([] if degrees is None else [f"{degrees:.0f} °C"]),
-                *([] if fan_pct is None else [f"fan at {fan_pct:.0f} %"]),
-            ]
-        )
-        return f"cool the GPU better: {at}" if at else "cool the GPU better"
+        readings = [] if degrees is None else [f"{degrees:.0f} °C"]
+        readings += [] if fan_pct is None else [f"fan at {fan_pct:.0f} %"]
+        return ": ".join(filter(None, ("cool the GPU better", ", ".join(readings))))
     # Raising the limit helps only a GPU that draws about as much as it may.
     if rule == "gpu-power-cap" and limit_w and (power_w or 0) >= AT_POWER_LIMIT * limit_w:
-        return f"raise the power limit: from {limit_w:.0f} W, if the card allows more"
+        return f"raise the power limit above {limit_w:.0f} W, if the card allows it"
     return ""
 
 
 def _larger_batch(run: RunSamples) -> str:
     """Return the advice to use a larger batch; empty unless much GPU memory is free."""
-    total_mib = run.gpu_facts.memory_mib if run.gpu_facts is not None else None
+    facts = run.gpu_facts
+    total_mib = facts.memory_mib if facts is not None else None
     used_mib = max((gpu.memory_used_mib or 0 for gpu in run.gpus), default=0)
-    if not total_mib or not used_mib or used_mib > (1 - FREE_SHARE) * total_mib:
+    if facts is None or not total_mib or not used_mib or used_mib > (1 - FREE_SHARE) * total_mib:
         return ""
-    return f"use a larger batch: {used_mib / 1024:.1f} of {total_mib / 1024:.1f} GiB used"
+    whose = " of the system" if facts.memory_kind == "system" else ""
+    return f"use a larger batch: {used_mib / 1024:.1f} of {total_mib / 1024:.1f} GiB{whose} used"
 
 
 def _slowed_by(run: RunSamples) -> list[tuple[str, str]]:
@@ -456,9 +391,10 @@ def _slowed_by(run: RunSamples) -> list[tuple[str, str]]:
         if share > 0.5 or (run.lenient and run.reaches(share, 0.5))
     }
     slowed = []
+    is_nvidia = run.gpu_facts is None or run.gpu_facts.vendor == "nvidia"
     heat = [reason for reason in HEAT if reason in often]
     if heat:
-        names = " and ".join(HEAT[reason] for reason in heat)
+        names = " and ".join(HEAT[reason] if is_nvidia else reason for reason in heat)
         degrees = run.gpu_mean(lambda gpu: gpu.temperature_c)
         at = f" at {degrees:.0f} °C" if degrees is not None else ""
         most_often = max(heat, key=lambda reason: shares[reason])
@@ -468,7 +404,7 @@ def _slowed_by(run: RunSamples) -> list[tuple[str, str]]:
     if _SLOWDOWN in often and not {"hardware thermal slowdown", _POWER_BRAKE} & often.keys():
         slowed.append(("gpu-slowdown", f"HW slowdown{often[_SLOWDOWN]}"))
     if _POWER_CAP in often:
-        slowed.append(("gpu-power-cap", f"SW power cap{often[_POWER_CAP]}"))
+        slowed.append(("gpu-power-cap", f"{'SW ' * is_nvidia}power cap{often[_POWER_CAP]}"))
     return slowed
 
 
@@ -487,132 +423,138 @@ def one_core(run: RunSamples) -> Evidence | None:
         name, pct = "process", process_pct
     else:
         return None
-    beside = f"{run.gpu_name} at {gpu_pct:.0f} %"
-    was = run.verb("is", "was")
+    waits, fills = run.gpu_verb("waits", "wait", "waited"), run.verb("fills", "filled")
+    reasons = (
+        f"{run.gpu_name} {waits}, busy {gpu_pct:.0f} %",
+        f"one {name} of the run {fills} a core",
+    )
     # If the thread is known not to load data, more work per step gives the GPU more to do.
     loads_nothing = run.waited_share is not None and run.waited_share < WAITED_SHARE
-    return Evidence(
-        "thread",
-        f"one {name} at {pct:.0f} %, {beside}",
-        f"{run.gpu_name} {run.gpu_verb('waits', 'wait', 'waited')}, one {name} {was} busy",
-        (f"{name} at {pct:.0f} % of a core", beside),
-        _larger_batch(run) if loads_nothing else "",
-    )
+    return Evidence("thread", f"{pct:.0f} %", reasons, _larger_batch(run) if loads_nothing else "")
 
 
 # The least shares of a step that are reported, and the least steps to know them by.
 OPTIMIZER_SHARE, COPY_SHARE, LEAST_STEPS = 0.15, 0.1, 5
+# A forward pass usually takes half as long as backward: one this much longer is named alone.
+_MUCH_LONGER = 3.0
+_CALLED = {
+    "wait_us": "waiting for data",
+    "copy_us": "copying",
+    "forward_us": "forward and backward",
+    "optimizer_us": "the optimiser",
+    "collective_us": "collectives",
+    "rest_us": "your code",
+}
 # Other optimisers with this option can't be fused on every device.
 FUSABLE = ("Adam", "AdamW", "SGD")
 
 
 def optimizer_share(run: RunSamples) -> Evidence | None:
     """Return evidence if the optimiser takes a good part of a step, and could be fused."""
-    share, model = _share_of_step(run, "optimizer_us"), run.model
+    share, model = _shares_of_step(run).get("optimizer_us"), run.model
     if share is None or not run.reaches(share, OPTIMIZER_SHARE):
         return None
     can_fuse = model is not None and model.fused is False and model.optimizer in FUSABLE
     if not can_fuse and not _is_largest(run, share):
         return None
-    name, took = model and model.optimizer, f"optimiser {100 * share:.0f} %"
-    backward = _share_of_step(run, "backward_us")
-    beside = "" if backward is None else f"backward {100 * backward:.0f} %, "
-    takes = run.verb("takes", "took")
-    of_step = f"the optimiser {takes} {100 * share:.0f} % of a step"
-    return Evidence(
-        "optimizer",
-        f"{took} of a step",
-        f"The optimiser {takes} a good part of a step",
-        (f"{beside}{took}", *([f"{name} {run.verb('is', 'was')} not fused"] if can_fuse else ())),
-        f"step with {name}(…, fused=True): {of_step}" if can_fuse else "",
-        share,
-    )
+    reasons, advice = [part_text(run.parts, "optimizer_us")], ""
+    if model is not None and can_fuse:
+        reasons.append(f"{model.optimizer} {run.verb('is', 'was')} not fused")
+        advice = f"step with {model.optimizer}(…, fused=True)"
+    return Evidence("optimizer", f"{100 * share:.0f} %", tuple(reasons), advice, share)
 
 
 def copy_share(run: RunSamples) -> Evidence | None:
     """Return evidence if the copy of batches to the GPU takes a good part of a step."""
-    share, model = _share_of_step(run, "copy_us"), run.model
+    share, model = _shares_of_step(run).get("copy_us"), run.model
     if share is None or not run.reaches(share, COPY_SHARE):
         return None
     can_pin = model is not None and model.pin_memory is False
     if not can_pin and not _is_largest(run, share):
         return None
-    copied = f"{100 * share:.0f} % of a step, the copy of the batch in it"
-    return Evidence(
-        "copy",
-        f"copy {100 * share:.0f} % of a step",
-        f"Time {run.verb('goes', 'went')} by before the network runs",
-        (copied, *([f"pin_memory {run.verb('is', 'was')} False"] if can_pin else ())),
-        "load with pin_memory=True, and copy the batch with non_blocking=True" if can_pin else "",
-        share,
-    )
+    reasons = [f"{part_text(run.parts, 'copy_us')} before the network runs"]
+    reasons += [f"pin_memory {run.verb('is', 'was')} False"] if can_pin else []
+    figure = f"{100 * share:.0f} %"
+    return Evidence("copy", figure, tuple(reasons), PIN_ADVICE if can_pin else "", share)
+
+
+def collectives(run: RunSamples) -> Evidence | None:
+    """Return evidence if collective operations take the largest part of a step."""
+    share = _shares_of_step(run).get("collective_us")
+    if not share or not _is_largest(run, share):
+        return None
+    took = part_text(run.parts, "collective_us")
+    reason = f"{took} sending to other ranks or waiting for them"
+    return Evidence("collectives", f"{100 * share:.0f} %", (reason,), share=share)
 
 
 def own_code(run: RunSamples) -> Evidence | None:
     """Return evidence if the largest part of a step is neither data, network nor optimiser."""
-    parts = _parts(run)
-    if parts is None or not _is_largest(run, parts.rest_us / parts.step_us):
+    share = _shares_of_step(run).get("rest_us")
+    if share is None or not _is_largest(run, share):
         return None
-    share = parts.rest_us / parts.step_us
-    pct = f"{100 * share:.0f} %"
-    figures = [f"{pct}, in neither loader, network nor optimiser"]
-    advised, code = "", run.code
+    took = part_text(run.parts, "rest_us")
+    reasons: tuple[str, ...] = (f"{took}, in neither loader, network nor optimiser",)
+    advice, code = "", run.code
     if code is not None and code.places and code.places[0].looks >= _MOSTLY * share * code.samples:
         line = code.places[0]
         place = place_text(line.script, line.inner)
-        figures = [pct, f"{place} ({line.looks} of {code.samples} samples)"]
-        advised = f"take {place} out of the loop, or run it every few steps"
-    return Evidence(
-        "own-code",
-        f"other code {pct} of a step",
-        f"The largest part of a step {run.verb('is', 'was')} other code",
-        tuple(figures),
-        advised,
-        share=share,
-    )
+        reasons = (place, took, f"{line.looks} of {code.samples} samples")
+        advice = f"take {place} out of the loop, or run it every few steps"
+    return Evidence(OWN_CODE, f"{100 * share:.0f} %", reasons, advice, share)
 
 
 def network(run: RunSamples) -> Evidence | None:
     """Return evidence if the network takes the largest part of a step."""
-    forward, backward = (_share_of_step(run, name) for name in ("forward_us", "backward_us"))
-    share = (forward or 0.0) + (backward or 0.0)
-    if not share or not _is_largest(run, share):
+    share, parts = _shares_of_step(run).get("forward_us"), run.parts
+    if not share or parts is None or not _is_largest(run, share):
         return None
-    shares = (("forward", forward), ("backward", backward))
-    figures = tuple(
-        f"{name} {100 * of_step:.0f} %" for name, of_step in shares if of_step is not None
-    )
-    headline = f"The largest part of a step {run.verb('is', 'was')} forward and backward"
-    brief = f"forward and backward {100 * share:.0f} % of a step"
-    return Evidence(NETWORK, brief, headline, figures, share=share)
+    named = [name for name in ("forward_us", "backward_us") if parts.share(name) is not None]
+    reasons = (part_text(parts, *named),)
+    is_forward = (parts.forward_us or 0) > _MUCH_LONGER * (parts.backward_us or 0)
+    rule = FORWARD if is_forward else NETWORK
+    return Evidence(rule, f"{100 * share:.0f} %", reasons, share=share)
+
+
+def no_part_leads(run: RunSamples) -> Evidence | None:
+    """Return that the limit is not clear if the two largest parts of a step are about as large."""
+    shares = _shares_of_step(run)
+    if not shares:
+        return None
+    (first, share), (second, next_share) = sorted(shares.items(), key=lambda s: -s[1])[:2]
+    margin = run.margin_of(first, second)
+    if share - next_share >= (margin / 2 if run.lenient else margin):
+        return None
+    named = (f"{_CALLED[name]} {100 * shares[name]:.0f} %" for name in (first, second))
+    reasons = (f"{' and '.join(named)} of a step",)
+    return Evidence(TIE, "", reasons, share=share)
+
+
+def part_text(parts: StepParts | None, *names: str) -> str:
+    """Return the time of parts, and of a whole step: forward 2.1 and backward 9.6 of 17.5 ms."""
+    assert parts is not None
+    step_ms = parts.step_us / parts.steps / 1000
+    per_unit_ms, unit = (1000.0, "s") if step_ms >= 1000 else (1.0, "ms")
+    step = step_ms / per_unit_ms
+    digits = max(0, 2 - math.floor(math.log10(step))) if step > 0 else 0
+    times = (getattr(parts, name) * step / parts.step_us for name in names)
+    called = (f"{name.partition('_')[0]} " if len(names) > 1 else "" for name in names)
+    listed = (f"{name}{time:.{digits}f}" for name, time in zip(called, times, strict=True))
+    return f"{' and '.join(listed)} of {step:.{digits}f} {unit} a step"
+
+
+def _shares_of_step(run: RunSamples) -> dict[str, float]:
+    """Return the shares of a step by part, forward with backward; empty if too few steps ended."""
+    if run.parts is None or run.parts.steps < LEAST_STEPS:
+        return {}
+    shares = {name: run.parts.share(name) or 0.0 for name in (*STEP_PARTS, "rest_us")}
+    shares["forward_us"] += shares.pop("backward_us")
+    return shares
 
 
 def _is_largest(run: RunSamples, share: float) -> bool:
-    """Return whether no part of a step is larger; forward and backward count as one part."""
-    parts = _parts(run)
-    if parts is None:
-        return False
-    shares = {name: parts.share(name) or 0.0 for name in STEP_PARTS}
-    shares["forward_us"] += shares.pop("backward_us")
-    return run.reaches(share, max(*shares.values(), parts.rest_us / parts.step_us))
-
-
-def _computing_share(run: RunSamples) -> float | None:
-    """Return the share of a step that the network and the optimiser take."""
-    names = ("forward_us", "backward_us", "optimizer_us")
-    if _parts(run) is None:
-        return None
-    return sum(_share_of_step(run, name) or 0.0 for name in names)
-
-
-def _parts(run: RunSamples) -> StepParts | None:
-    """Return the parts of the steps; None if too few steps were measured."""
-    return None if run.parts is None or run.parts.steps < LEAST_STEPS else run.parts
-
-
-def _share_of_step(run: RunSamples, name: str) -> float | None:
-    parts = _parts(run)
-    return None if parts is None else parts.share(name)
+    """Return whether no part of a step is larger."""
+    return run.reaches(share, max(_shares_of_step(run).values(), default=math.inf))
 
 
 def gpu_shared(run: RunSamples) -> Evidence | None:
@@ -628,15 +570,10 @@ def gpu_shared(run: RunSamples) -> Evidence | None:
     shared = [number for number in run.gpu_numbers if number in most.gpus]
     held = f"{(most.gpu_memory_mib or 0) / 1024:.1f} GiB"
     program = f"{name} (pid {most.pid})"
-    has, is_there = run.verb("has", "had"), run.verb("is", "was")
-    return Evidence(
-        "gpu-shared",
-        f"{name} on {gpu_name(shared)}",
-        f"Another program {is_there} on {gpu_name(shared)}",
-        (f"{name}, pid {most.pid}", f"{has} {held}"),
-        run.verb(f"wait for {program} to end", f"train without {program} on the GPU")
-        + ", if it computes there",
-    )
+    on = gpu_name(shared)
+    reason = f"{program} {run.verb('has', 'had')} {held} on {on}"
+    advice = run.verb(f"wait for {program} to end", f"train without {program} on the GPU")
+    return Evidence("gpu-shared", "", (reason,), f"{advice}, if it computes there")
 
 
 def allocator_frees(run: RunSamples) -> Evidence | None:
@@ -644,10 +581,6 @@ def allocator_frees(run: RunSamples) -> Evidence | None:
     if not run.retries or run.is_lost:
         return None
     times = "once" if run.retries == 1 else f"{run.retries:,} times"
-    return Evidence(
-        "allocator",
-        f"GPU memory short {times}",
-        f"GPU memory {run.verb('is', 'was')} short",
-        (f"the allocator freed all that it kept {times}, to go on",),
-        "use a smaller batch, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-    )
+    reason = f"the allocator freed all that it kept {times}, to go on"
+    advice = "use a smaller batch, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    return Evidence("allocator", "", (reason,), advice)

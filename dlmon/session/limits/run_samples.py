@@ -6,13 +6,15 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from dlmon.comparison.conditions import cores
 from dlmon.records import CodeSamples, Gpu, GpuFacts, Machine, MachineFacts, Model, StepParts
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
+from dlmon.records.training import STEP_PARTS
 from dlmon.records.words import gpu_name
 
 MIN_SAMPLES = 5
@@ -30,6 +32,10 @@ MAX_CORES = 1_000_000
 SLOW_NS = 5_000_000_000
 # A rule that held before goes on holding down to this share of its threshold.
 _LENIENCY = 0.8
+_NETWORK = ("forward_us", "backward_us")
+# A part of a step is larger than another one if it is so by this share of a step, and by this many
+# standard errors of their difference, which takes this many records to know.
+_LEAST_APART, _ERRORS_APART, LEAST_FOR_ERROR = 0.02, 2.0, 8
 _INTERPRETER = re.compile(r"(python[\d.]*|bash|sh|dash|zsh|node|perl|ruby)")
 
 
@@ -91,15 +97,15 @@ class RunSamples:
         gpu_numbers: the NVML indices of the GPUs that train; empty on the CPU or if unknown.
         cpus: the CPUs that the user gave the run (`--cpus`).
         threads: the threads that the user gave the run (`--threads`).
-        waited_share: the share of the time in which it waited for data, 0 to 1, if measured.
-        waited_window_s: the length of that time.
+        waited_share: the share of its steps in which it waited for data, 0 to 1, if measured.
+        waited_window: that time, in words.
         workers: the number of loader workers, if known.
         unmeasured: a clause about a possible limit that is not measured.
         is_over: the run is over, so texts are in the past tense.
         on_cpu: the run is known to train on the CPU.
         is_lost: the GPU gives no readings any more, so its earlier ones don't count.
         interval_s: the sampling interval.
-        parts: the parts of the steps of that time, if measured.
+        step_records: the records of the parts of the steps of that time, if measured.
         code: samples of the script's own code in those steps; None if there are none.
         model: the model that trains.
         lenient: the rules are those that held before, for which nearly holding is enough.
@@ -112,14 +118,14 @@ class RunSamples:
     cpus: object = None
     threads: object = None
     waited_share: float | None = None
-    waited_window_s: float = 30.0
+    waited_window: str = "the last 30 s"
     workers: int | None = None
     unmeasured: str | None = None
     is_over: bool = False
     on_cpu: bool = False
     is_lost: bool = False
     interval_s: float = 1.0
-    parts: StepParts | None = None
+    step_records: Sequence[StepParts] = ()
     code: CodeSamples | None = None
     model: Model | None = None
     lenient: bool = False
@@ -206,6 +212,38 @@ class RunSamples:
         return self.gpu_mean(lambda gpu: gpu.utilization_pct)
 
     @cached_property
+    def parts(self) -> StepParts | None:
+        """The parts of all steps of that time together."""
+        return with_wait(summed_parts(self.step_records), self.waited_share)
+
+    @property
+    def network_share(self) -> float | None:
+        """The share of a step that forward and backward take."""
+        shares = [self.parts.share(name) for name in _NETWORK] if self.parts is not None else []
+        return sum(share or 0.0 for share in shares) if shares else None
+
+    def explained(self, share: float | None) -> float | None:
+        """Return the share of the time that busy hardware explains: at most that of the network."""
+        network = self.network_share
+        return share if network is None else network if share is None else min(share, network)
+
+    def margin_of(self, first: str, second: str) -> float:
+        """Return how much larger one part of a step must be than another one to be the larger one.
+
+        Args:
+            first: the part, by its field; forward stands for forward and backward.
+            second: the other part.
+        """
+        if len(self.step_records) < LEAST_FOR_ERROR or self.parts is None:
+            return _LEAST_APART
+        apart_us = [_part_us(r, first) - _part_us(r, second) for r in self.step_records]
+        steps_us = [record.step_us for record in self.step_records]
+        mean = sum(apart_us) / sum(steps_us)
+        errors = (us - mean * step for us, step in zip(apart_us, steps_us, strict=True))
+        error = math.sqrt(sum(us**2 for us in errors)) / sum(steps_us)
+        return max(_LEAST_APART, _ERRORS_APART * error)
+
+    @cached_property
     def _settled(self) -> Sequence[Machine]:
         """The samples whose slow readings cover nothing before the first sample.
 
@@ -265,6 +303,29 @@ class RunSamples:
             waited_share=None if waited_pct is None else waited_pct / 100,
             thread_share=None if self.thread_pct is None else self.thread_pct / 100,
         )
+
+
+def summed_parts(records: Sequence[StepParts]) -> StepParts | None:
+    """Return the sums of the parts of steps; None without records."""
+    sums: dict[str, Any] = {}
+    for name in ("steps", "step_us", *STEP_PARTS):
+        known = [part for record in records if (part := getattr(record, name)) is not None]
+        sums[name] = sum(known) if known else None
+    return replace(records[-1], **sums) if records else None
+
+
+def with_wait(parts: StepParts | None, share: float | None) -> StepParts | None:
+    """Return parts of measured steps with the `share` of data in all steps, 0 to 1, if known."""
+    if parts is None or parts.wait_us is None or share is None or not 0 <= share < 1:
+        return parts
+    step_us = (parts.step_us - parts.wait_us) / (1 - share)
+    return replace(parts, step_us=round(step_us), wait_us=round(share * step_us))
+
+
+def _part_us(parts: StepParts, name: str) -> int:
+    """Return the time of a part; forward stands for forward and backward."""
+    names = _NETWORK if name in _NETWORK else (name,)
+    return sum(getattr(parts, part) or 0 for part in names)
 
 
 def count_of(value: object) -> int | None:

@@ -9,12 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes.sessions import Printing
+from fakes.sshd import free_port
 
 from dlmon.log.directory import list_sessions
-from dlmon.records import Batches, Epoch, Model, Trainer, decode
+from dlmon.records import Batches, Epoch, Model, Status, Trainer, decode
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TIMEOUT_S = 240.0
+MAIN = "from tui.start import main; main()"
 
 
 @pytest.fixture
@@ -24,10 +27,9 @@ def execute(interpreter, tmp_path):
     def run(*command, cwd=tmp_path):
         first, *rest = command
         words = [str(Path(interpreter).with_name(first)), *rest]
-        main = "from tui.start import main; main()"
         logs = tmp_path / "logs"
         done = subprocess.run(
-            [sys.executable, "-P", "-c", main, "exec", "--plain", "--log-dir", logs, "--", *words],
+            [sys.executable, "-P", "-c", MAIN, "exec", "--plain", "--log-dir", logs, "--", *words],
             cwd=cwd,
             env={**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")},
             capture_output=True,
@@ -45,7 +47,8 @@ def execute(interpreter, tmp_path):
 def test_torchrun_with_a_rank_that_the_other_waits_for(execute, wrapper):
     script = str(SCRIPTS / "data_parallel.py")
     done, records = execute("torchrun", "--nproc-per-node", "2", script, wrapper, "1")
-    assert "The other waited for rank 1: it waited" in done.stderr
+    assert "WAITING FOR RANK 1" in done.stderr
+    assert "rank 1 waited" in done.stderr
     counted = [json.loads(line) for line in done.stdout.splitlines()]
     assert {line["rank"] for line in counted} == {0, 1}
     trainers = [record for record in records if isinstance(record, Trainer) and not record.ended]
@@ -57,6 +60,17 @@ def test_torchrun_with_a_rank_that_the_other_waits_for(execute, wrapper):
     assert samples == sum(line["samples"] for line in counted)
     # Each rank of FSDP holds a part of them.
     assert {record.parameters for record in records if isinstance(record, Model)} == {5}
+
+
+def test_a_rank_that_is_slow_in_its_own_code_is_named_with_its_line(execute):
+    script = SCRIPTS / "data_parallel.py"
+    done, _ = execute("torchrun", "--nproc-per-node", "2", str(script), "ddp", "1", "code")
+    number = script.read_text().splitlines().index("            time.sleep(0.1)") + 1
+    assert "WAITING FOR RANK 1" in done.stderr
+    assert "rank 1 worked" in done.stderr
+    said = " ".join(done.stderr.split())
+    assert "more in your code" in said
+    assert f"take data_parallel.py:{number} out of the loop of rank 1" in said
 
 
 def test_a_module(execute):
@@ -75,3 +89,38 @@ def test_accelerate_launch(execute):
     counted = json.loads(done.stdout.splitlines()[0])
     batches = [record for record in records if isinstance(record, Batches)]
     assert sum(sum(record.counted) for record in batches) == counted["samples"]
+
+
+def test_torchrun_on_two_machines_that_join_is_one_session(
+    interpreter, tmp_path, files, ended_with_test
+):
+    logs, torchrun = tmp_path / "logs", str(Path(interpreter).with_name("torchrun"))
+    command = [sys.executable, "-P", "-c", MAIN, "exec", "--plain", "--log-dir", str(logs)]
+    command += ["--join", "two", "--", torchrun, "--nnodes=2", "--nproc-per-node=1"]
+    command += ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    nodes = [
+        ended_with_test(
+            Printing(
+                files(),
+                [*command, f"--node-rank={rank}", str(SCRIPTS / "data_parallel.py")],
+                cwd=tmp_path,
+                env={**environment, "SLURMD_NODENAME": f"n{rank}"},
+            )
+        )
+        for rank in (0, 1)
+    ]
+    assert [node.exit_code() for node in nodes] == [0, 0], [node.stderr for node in nodes]
+    counted = [json.loads(node.stdout) for node in nodes]
+    assert [line["rank"] for line in counted] == [0, 1]
+    (entry,) = list_sessions(logs)
+    assert (entry.status, entry.label.name) == (Status.COMPLETED, "two")
+    records = [decode(line) for line in entry.path.read_bytes().splitlines()]
+    trainers = [record for record in records if isinstance(record, Trainer) and not record.ended]
+    assert {record.rank for record in trainers} == {0, 1}
+    # The first to come makes the session; the other one's process is of another host.
+    assert [record.host for record in trainers if record.number] in (["n0"], ["n1"])
+    samples = sum(sum(record.counted) for record in records if isinstance(record, Batches))
+    assert samples == sum(line["samples"] for line in counted)
+    # It is said once, where the first of them runs.
+    assert sum("recorded in" in node.stderr for node in nodes) == 1

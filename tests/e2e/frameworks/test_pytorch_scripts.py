@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import dlmon
 from dlmon.instrument.networks import CONVOLUTIONS
 from dlmon.records import Batches, Epoch, Evaluation, Metrics, Model, Notice, StepParts
+from dlmon.session.time_breakdown import StepPartSums
 from workloads.catalog import WORKLOADS
 
 ROOT = str(Path(dlmon.__file__).parent.parent)
@@ -148,9 +148,12 @@ def test_loaders_side_by_side_and_loops_that_are_left(run):
         ("skipped", [False, True, True]),
         # Not every batch that came was trained on.
         ("skipped every", [False, False, False]),
+        ("three_times", [True] * 3),
         ("in_background", [True] * 4),
         ("adversaries_in_background", [True] * 4),
         ("cycled", [True]),
+        ("labelled_and_not", [True] * 3),
+        ("labelled_and_not kept", [True] * 3),
         ("cycled_within_a_step", [True]),
         ("gradients_by_hand", [True, True, True]),
         ("gradients_by_hand functional", [True, True, True]),
@@ -429,7 +432,10 @@ def test_the_parts_of_a_step_are_those_that_it_slept(run, way):
     ran = run("step_parts.py", way, alone=False)
     assert ran.watched.stderr == ""
     process = check(ran) if way != "closure" else ran.process
-    total = functools.reduce(StepParts.plus, process.of(StepParts))
+    sums = StepPartSums()
+    for parts in process.of(StepParts):
+        sums.add(parts)
+    total = sums.total
     assert total.steps >= 3
     known = {"forward_us": 6, "backward_us": 9, "optimizer_us": 4, "rest_us": 5}
     for name, slept_ms in known.items():

@@ -79,7 +79,7 @@ def job_of(entry):
 
 
 def test_a_script_runs_on_a_node_and_its_lines_are_shown(execute, sessions):
-    viewer = execute("-c2 --gres=gpu:1 -t 10", "3")
+    viewer = execute("-c2 --gres=gpu:1 -t 10", "3", more=["--verbose"])
     assert viewer.exit_code() == 0, viewer.stderr
     assert "epoch 3/3 took" in viewer.stdout
     [entry] = sessions()
@@ -328,7 +328,7 @@ def test_a_script_of_ones_own_that_runs_dlmon_knows_its_job(slurm, folder, sessi
 
 
 def test_a_script_on_two_nodes_is_one_session(execute, sessions):
-    viewer = execute("-N2 -t 10", "30")
+    viewer = execute("-N2 -t 10", "30", more=["--verbose"])
     assert viewer.exit_code() == 0, viewer.stderr
     assert "2 processes on 2 machines" in viewer.stdout
     assert "2 CPUs, used " in viewer.stdout

@@ -9,17 +9,22 @@ from fakes.screens import Shown, fake_machine, of_this_boot, until
 from textual.events import Key, Paste
 from textual.widgets import Static
 
+from dlmon.figures.lists.recent_sessions import recent_sessions
 from dlmon.log.directory import list_sessions
 from dlmon.options.run_options import OPTIONS, RunOptions
+from dlmon.options.script import remember_script
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
 from tui.home.home_screen import HomeScreen
+from tui.home.run_form import RunForm
 from tui.home.workload_list import WorkloadList, matching
 from tui.machine.machine import MachinePanel
+from tui.messages import RunScript, Train
 from tui.screens.help import HelpScreen
 from tui.watch.watch_screen import WatchScreen
 from tui.widgets.key_footer import KeyFooter
 from workloads.catalog import WORKLOADS
 
+NOW = BEGIN_WALL + 720
 # In the order of the list: families together.
 NAMES = [workload.name for workload in matching(WORKLOADS.values(), "")]
 
@@ -28,19 +33,22 @@ class ShownHome(Shown):
     """The home screen, and what was asked to be trained on it, with which options."""
 
     def __init__(self, entries, machine, options=None):
-        super().__init__(HomeScreen(lambda: machine, options))
+        super().__init__(HomeScreen(lambda: machine, options, wall_clock=lambda: NOW))
         self.screen.show_entries(entries)
+        self.screen.show_recent(recent_sessions(entries))
 
     async def begin(self):
         # The keys in the footer are what comes last.
         await until(
             self.pilot, lambda: any(footer.offered for footer in self.screen.query(KeyFooter))
         )
+        await self.pilot.press("slash", "escape")
         await self.pilot.pause()
 
     @property
     def launched(self):
-        return [(message.workload, message.options) for message in self.app.asked]
+        asked = [message for message in self.app.asked if isinstance(message, Train)]
+        return [(message.workload, message.options) for message in asked]
 
     @property
     def about(self):
@@ -104,6 +112,7 @@ async def press(shown, *keys):
 
 async def enter(shown, field, text):
     """Go to a field of the form and type a text."""
+    shown.screen.query_one(RunForm).show_all()
     shown.screen.query_one(f"#{field}").focus()
     await press(shown, *text)
 
@@ -165,8 +174,7 @@ async def test_the_arrows_go_through_all_workloads_each_in_sight_and_enter_train
         await press(shown, *["pagedown"] * 5)
         assert shown.highlighted == NAMES[-1]
         await press(shown, *["pageup"] * 6, "down")
-        assert WORKLOADS[NAMES[1]].title in shown.about
-        assert shown.focused == "filter"
+        assert shown.focused == "workloads"
         await press(shown, "enter")
         assert shown.launched == [(WORKLOADS[NAMES[1]], RunOptions())]
 
@@ -184,7 +192,7 @@ async def test_a_page_is_not_turned_where_the_list_has_no_room(show_home):
 
 async def test_what_is_typed_filters_and_the_first_match_is_highlighted(show_home):
     async with show_home((120, 44)) as shown:
-        await press(shown, *"wide mn")
+        await press(shown, "slash", *"wide mn")
         text = "\n".join(shown.rows("#workloads"))
         assert [name for name in NAMES if f" {name} " in f"{text} "] == ["mnist-mlp-wide"]
         assert shown.screen.query_one(WorkloadList)._border_subtitle.plain == "1 of 20"
@@ -193,15 +201,15 @@ async def test_what_is_typed_filters_and_the_first_match_is_highlighted(show_hom
         assert shown.launched == [(WORKLOADS["mnist-mlp-wide"], RunOptions())]
         await press(shown, "escape")
         assert shown.typed("filter") == ""
-        assert all(name in shown.text for name in NAMES)
+        assert shown.focused == "workloads"
         # One that still matches stays highlighted.
-        await press(shown, "pageup", "down", "down", *"mnist")
+        await press(shown, "pageup", "pageup", "down", "down", "slash", *"mnist")
         assert shown.highlighted == NAMES[2] == "mnist-mlp-small"
 
 
 async def test_where_nothing_matches_it_says_how_to_go_on_and_trains_nothing(show_home):
     async with show_home() as shown:
-        await press(shown, *"xyz", "enter", "down", "pagedown", "ctrl+y")
+        await press(shown, "slash", *"xyz", "enter", "down", "pagedown", "ctrl+y")
         assert "No workload matches that." in shown.text
         assert "Esc clears the filter." in shown.text
         assert shown.about == ""
@@ -213,6 +221,7 @@ async def test_where_nothing_matches_it_says_how_to_go_on_and_trains_nothing(sho
 
 async def test_what_is_pasted_is_cleaned_and_only_its_first_line_counts(show_home, tmp_path):
     async with show_home() as shown:
+        await press(shown, "slash")
         shown.app.post_message(Paste("\n\x1b[31mwi\x07de\u202e\nrm -rf /\n"))
         await shown.pilot.pause()
         await shown.pilot.pause()
@@ -221,7 +230,7 @@ async def test_what_is_pasted_is_cleaned_and_only_its_first_line_counts(show_hom
         shown.app.post_message(Paste("\x1b[31m \n "))
         await shown.pilot.pause()
         assert shown.typed("filter") == "wide"
-        shown.screen.query_one("#log_dir").focus()
+        shown.screen.query_one(RunForm).focus_option("log_dir")
         await shown.pilot.pause()
         shown.app.post_message(Paste(f"{tmp_path}/\x1b]0;owned\x07a[/x]\nb\n"))
         await shown.pilot.pause()
@@ -232,37 +241,105 @@ async def test_what_is_pasted_is_cleaned_and_only_its_first_line_counts(show_hom
 # ---- keys ----
 
 
-async def test_q_quits_but_within_a_word_or_the_form_and_the_footer_says_so(show_home):
+async def test_letters_are_commands_but_in_a_field(show_home):
     async with show_home((80, 24)) as shown:
-        assert " q ^q Quit " in shown.footer
-        await press(shown, "i", "q")
+        assert " q Quit " in shown.footer
+        await press(shown, "slash", "i", "q")
         assert shown.typed("filter") == "iq"
-        assert " ^q Quit " in shown.footer
-        assert " q ^q Quit " not in shown.footer
-        await press(shown, "escape", "tab")
-        assert shown.footer.startswith(" ⏎ Train  tab Options  esc List")
-        for field in ("device", "data", "detach"):
-            shown.screen.query_one(f"#{field}").focus()
-            await press(shown, "q")
-            assert shown.focused == field
-        assert shown.app.is_running
+        await press(shown, "escape", "tab", "tab")
+        assert shown.footer.startswith(" ⏎ Train  tab Next  esc List")
+        await press(shown, *"q1")
+        assert shown.typed("batch_size") == "q1"
+        await press(shown, "escape", "question_mark")
+        assert isinstance(shown.app.screen, HelpScreen)
         await press(shown, "escape", "q")
         assert not shown.app.is_running
 
 
-async def test_a_recent_session_is_opened_from_where_tab_goes_last(show_home, log_dir):
+async def test_tab_goes_through_the_panels_and_enter_does_what_the_footer_says(
+    show_home, log_dir, monkeypatch
+):
+    monkeypatch.setattr("dlmon.remote.host_names.configured_hosts", lambda: ["gpu1", "gpu2"])
     for number in (1, 2, 3):
         begun = BEGIN_WALL + 60 * number
         records = of_this_boot(recorded_session(session_id=f"run-{number}", begin_wall=begun))
         write_log(log_dir, records, f"run-{number}")
     async with show_home((120, 40)) as shown:
-        await press(shown, "shift+tab")
-        assert shown.focused == "recent"
-        assert shown.footer.startswith(" ⏎ Open")
-        assert "⏎ Train" not in shown.footer
-        await press(shown, "down", "enter")
+        for focused, does in (
+            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "Type")),
+            *(("recent", "Open"), ("workloads", "Train")),
+        ):
+            await press(shown, "tab")
+            if focused == "options-first":
+                assert shown.focused == "device"
+                shown.screen.query_one("#more").focus()
+                await shown.pilot.pause()
+                assert shown.footer.startswith(" ⏎ More")
+                continue
+            assert shown.focused == focused
+            assert shown.footer.startswith(f" ⏎ {does}")
+        await press(shown, "shift+tab", "down", "enter")
         (asked,) = shown.app.asked
         assert asked.log.parent.name == "run-2"
+        await press(shown, "shift+tab", "enter")
+        assert shown.app.asked[1].script is None
+
+
+# ---- recent sessions ----
+
+
+async def test_a_recent_session_has_its_time_its_figure_its_change_and_its_loss(show_home, log_dir):
+    for number, step_us in ((1, 20_000), (2, 10_000)):
+        begun = BEGIN_WALL + 60 * number
+        records = recorded_session(session_id=f"run-{number}", begin_wall=begun, step_us=step_us)
+        write_log(log_dir, of_this_boot(records), f"run-{number}")
+    async with show_home((120, 40)) as shown:
+        heading, newest, older = shown.rows("#recent")
+        assert heading.split() == ["What", "When", "Result", "Change", "Loss"]
+        assert "10 min ago" in newest
+        assert "2.00×" in newest
+        assert "×" not in older.removeprefix("cifar10-cnn")
+        spark = newest.split()[-1]
+        assert spark[0] == "⣿"
+        assert spark[-1] == "⣀"
+
+
+async def test_the_highlight_stays_on_its_session_when_a_newer_one_begins(show_home, log_dir):
+    def entries(*names):
+        for name in names:
+            write_log(log_dir, of_this_boot(recorded_session(session_id=name)))
+        return list_sessions(log_dir)
+
+    async with show_home() as shown:
+        await press(shown, "shift+tab")
+        assert shown.focused == "recent"
+        shown.screen.show_recent(recent_sessions(entries("run-1", "run-2")))
+        await press(shown, "down")
+        shown.screen.show_recent(recent_sessions(entries("run-3")))
+        await press(shown, "enter")
+        (asked,) = shown.app.asked
+        assert asked.log.parent.name == "run-1"
+
+
+# ---- the last script ----
+
+
+async def test_the_last_script_is_run_by_enter_and_a_log_does_not_tell_it(show_home, log_dir):
+    header, *rest = of_this_boot(recorded_session(session_id="from-anybody"))
+    header = replace(header, workload="evil.py", command=("evil.py",))
+    write_log(log_dir, [header, *rest], "from-anybody")
+    async with show_home((80, 24)) as shown:
+        assert "python train.py …" in shown.text
+        remember_script(("python", "train.py", "--name", "a b"), "/work")
+        shown.screen.on_screen_resume()
+        await press(shown, "shift+tab", "shift+tab")
+        assert "$ python train.py --name 'a b'" in shown.text
+        assert "in /work" in shown.text
+        await press(shown, "enter")
+        (asked,) = shown.app.asked
+        assert isinstance(asked, RunScript)
+        assert asked.script.command == ("python", "train.py", "--name", "a b")
+        assert asked.script.directory == "/work"
 
 
 async def test_all_options_are_set_to_their_defaults_again(show_home):
@@ -271,15 +348,15 @@ async def test_all_options_are_set_to_their_defaults_again(show_home):
         def border():
             return shown.screen.query_one("#options").border_title
 
-        await press(shown, "f9")
+        await press(shown, "ctrl+r")
         assert border() == "Options"
         await enter(shown, "epochs", "3")
         await enter(shown, "name", "x")
         shown.screen.query_one("#device").focus()
         await press(shown, "right")
-        assert "f9" in border()
+        assert "ctrl+r" in border()
         assert "--epochs 3" in shown.text
-        await press(shown, "f9")
+        await press(shown, "ctrl+r")
         assert border() == "Options"
         assert shown.screen._form.typed.options == RunOptions(batch_size=64, jit="on")
         assert shown.focused == "device"
@@ -297,7 +374,7 @@ async def burst(shown, *keys):
 async def test_enter_right_after_other_keys_trains_what_they_chose(show_home):
     async with show_home((80, 24)) as shown:
         await burst(shown, "down", "enter")
-        await burst(shown, *"wide", "enter")
+        await burst(shown, "slash", *"wide", "enter")
         names = [workload.name for workload, _ in shown.launched]
         assert names == [NAMES[1], "mnist-mlp-wide"]
 
@@ -308,18 +385,22 @@ async def test_enter_right_after_other_keys_trains_what_they_chose(show_home):
 async def test_tab_goes_through_all_fields_each_in_sight_and_explained(show_home):
     async with show_home((80, 24)) as shown:
         form = shown.screen.query_one("#options")
-        for option in OPTIONS.values():
+        form.show_all()
+        await press(shown, "escape")
+        for field in form.stops:
+            option = OPTIONS[field.id]
             await press(shown, "tab")
             assert shown.focused == option.name
             field = shown.screen.query_one(f"#{option.name}")
             assert form.content_region.contains_region(field.region), option.name
             assert f" {option.hint} " in shown.text.splitlines()[form.region.bottom - 1]
         await press(shown, "tab")
-        assert shown.focused == "filter"
+        assert shown.focused == "script"
+        await press(shown, "tab", "tab")
         assert not form.border_subtitle
         for key in ("shift+tab", "escape", "up"):
             await press(shown, "tab", key)
-            assert shown.focused == "filter", key
+            assert shown.focused == "workloads", key
 
 
 async def test_what_is_typed_and_chosen_is_trained_with(show_home, tmp_path):
@@ -368,6 +449,8 @@ async def test_the_users_own_defaults_are_shown_and_trained_with(show_home):
         for field, default in (("epochs", "3"), ("steps", "50")):
             assert shown.screen.query_one(f"#{field}").placeholder == default
         assert "gpu:3" in shown.rows("#device")[0]
+        shown.screen.query_one(RunForm).show_all()
+        await press(shown, "escape")
         assert "yes" in shown.rows("#detach")[0]
         command = "$ dlmon run cifar10-cnn --device gpu:3 --epochs 3 --steps 50 --detach"
         assert shown.command == command
@@ -429,7 +512,7 @@ async def test_a_wrong_field_is_marked_and_shown_in_place_of_the_command(show_ho
         await enter(shown, "batch_size", "0")
         sentence = "the batch size must be from 1 to 50,000, the samples of cifar10-cnn, not 0"
         assert shown.command == f"! {sentence}"
-        assert sentence in shown.text
+        assert sentence in " ".join(" ".join(shown.rows("#command")).split())
         # Of two, the one with the focus is shown.
         await enter(shown, "epochs", "0")
         assert shown.marked == ["Batch size", "Epochs"]
@@ -508,7 +591,7 @@ async def test_enter_before_the_form_is_there_trains_once_it_is(home, sensing, m
     monkeypatch.setattr(HomeScreen, "_complete", not_yet)
     shown = home()
     async with shown.app.run_test() as pilot:
-        await pilot.press("enter")
+        await pilot.press("tab", "enter")
         await pilot.pause()
         assert shown.launched == []
         await complete(shown.screen)

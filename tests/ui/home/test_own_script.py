@@ -1,6 +1,5 @@
 """A script of a person's own, from the home screen: asked for, refused, started, repeated."""
 
-import functools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +17,11 @@ from fakes.screens import (
 from dlmon.cli.start import Sources, Start
 from dlmon.protocol.job import Refused, Started
 from tui.app import DlmonApp
-from tui.flows.runs import start_run
-from tui.flows.stack import session_on
 from tui.home.home_screen import HomeScreen
 from tui.home.run_form import ScriptForm
 from tui.live.live_screen import LiveScreen
 from tui.messages import ShowSession
-from tui.sessions.sessions_screen import SessionsScreen
+from tui.sweep.sweep_screen import SweepScreen
 
 
 @pytest.fixture
@@ -46,11 +43,11 @@ def launched(log_dir, sensing):
 
 async def open_form(app, pilot):
     await until(pilot, lambda: isinstance(app.screen, HomeScreen) and app.screen._is_complete)
-    await pilot.press("f8")
+    await pilot.press("E")
     await until(pilot, lambda: isinstance(app.screen, ScriptForm) and app.focused is not None)
 
 
-async def test_f8_asks_for_the_command_and_shows_the_one_that_does_the_same(launched):
+async def test_a_key_asks_for_the_command_and_shows_the_one_that_does_the_same(launched):
     app, jobs, _ = launched
     async with app.run_test(size=(80, 24)) as pilot:
         await open_form(app, pilot)
@@ -87,22 +84,16 @@ async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched):
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
-@pytest.mark.parametrize(("exit_code", "runs"), [(0, 2), (1, 1)])
-async def test_a_script_is_repeated_while_it_succeeds(launched, log_dir, exit_code, runs):
-    app, jobs, answers = launched
-    answers.extend(run_of_a_script(log_dir, number, exit_code) for number in range(2))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+async def test_a_script_is_repeated_as_a_sweep(launched):
+    app, jobs, _ = launched
+    async with app.run_test(size=(120, 40)) as pilot:
         await open_form(app, pilot)
         app.focused.value = sys.executable
         app.screen.query_one("#repeat").value = "2"
+        await until(pilot, lambda: "$ dlmon sweep --repeat 2 -- " in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
-        await until(pilot, lambda: len(jobs) == runs)
-        await until(pilot, lambda: f"train.py  run {runs} of 2" in screen_text(app))
-        for _ in range(5):
-            await pilot.pause()
-        assert len(jobs) == runs
-        assert len([s for s in app.screen_stack if isinstance(s, LiveScreen)]) == 1
+        await until(pilot, lambda: isinstance(app.screen, SweepScreen))
+        assert (app.screen.run.sweep.plan.repeats, jobs) == (2, [])
 
 
 def records_of_a_script(number, exit_code=0):
@@ -115,17 +106,6 @@ def run_of_a_script(log_dir, number, exit_code=0):
     """Write the log of a run that is over; return its supervisor's answer."""
     log = write_log(log_dir, records_of_a_script(number, exit_code), f"run-{number}")
     return Started(f"run-{number}", str(log))
-
-
-@pytest.fixture
-def growing(launched, growing_log):
-    """Let the next two launches be runs of a script; return their growing logs, and results."""
-    logs = []
-    for number in range(2):
-        *records, result = records_of_a_script(number)
-        logs.append((growing_log(records), result))
-        launched[2].append(Started(f"run-{number}", str(logs[-1][0].path)))
-    return logs
 
 
 async def test_a_script_that_was_started_here_is_run_again_by_a_key(launched, log_dir):
@@ -160,53 +140,3 @@ async def test_the_command_in_a_log_is_not_run(launched, log_dir):
         await pilot.press("a")
         await pilot.pause()
         assert jobs == []
-
-
-async def begin_twice(app, pilot):
-    await open_form(app, pilot)
-    app.focused.value = sys.executable
-    app.screen.query_one("#repeat").value = "2"
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(app.screen, LiveScreen))
-
-
-async def test_the_next_run_waits_until_a_person_is_back_at_this_one(launched, log_dir, growing):
-    app, jobs, _ = launched
-    write_log(log_dir, recorded_session(session_id="old"), "old")
-    (first, result), _ = growing
-    async with app.run_test(size=(120, 40)) as pilot:
-        await begin_twice(app, pilot)
-        run = app.screen
-        await pilot.press("a")
-        await until(pilot, lambda: "no other run of this series follows" in screen_text(app))
-        await pilot.press("escape", "r")
-        await until(
-            pilot, lambda: isinstance(app.screen, SessionsScreen) and app.screen.table.count
-        )
-        first.write(result)
-        first.drop_lock()
-        await until(pilot, lambda: not session_on(app, run).follower.running)
-        await until(pilot, session_on(app, run).has_ended.is_set)
-        assert isinstance(app.screen, SessionsScreen)
-        assert len(jobs) == 1
-        await pilot.press("escape")
-        await until(pilot, lambda: len(jobs) == 2)
-
-
-async def test_a_series_that_was_left_is_over_whatever_ends_later(launched, growing):
-    app, jobs, _ = launched
-    _, (second, result) = growing
-    async with app.run_test(size=(120, 40)) as pilot:
-        await begin_twice(app, pilot)
-        await pilot.press("d")
-        await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        app.run_worker(functools.partial(start_run, app, jobs[0]))
-        await until(pilot, lambda: isinstance(app.screen, LiveScreen))
-        run = app.screen
-        second.write(result)
-        second.drop_lock()
-        await until(pilot, lambda: not session_on(app, run).follower.running)
-        for _ in range(10):
-            await pilot.pause()
-        assert len(jobs) == 2
-        assert app.screen is run

@@ -80,7 +80,7 @@ async def test_marks_are_gone_to_and_named_with_their_host(play):
     async with play(2) as played:
         await played.press("space", "n")
         assert re.search(r"gpu[12]: GPU \d is throttled", played.line)
-        await played.press("p", "p")
+        await played.press("N", "N")
         assert played.line.rstrip().endswith("no mark before this one")
 
 
@@ -145,7 +145,7 @@ async def test_marked_recordings_are_played_together_from_the_sessions(app_of, t
     write_recordings(tmp_path, 2)
     app = app_of()
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("ctrl+r")
+        await pilot.press("r")
         await until(pilot, lambda: "2 recorded" in screen_text(app))
         await pilot.press("space", "space", "v")
         await until(pilot, lambda: isinstance(app.screen, HostReplayScreen))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
+from fakes.states import on_stage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -12,14 +13,14 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from dlmon.figures import units
-from dlmon.figures.session.progress import WAITING
+from dlmon.figures.session.headline import headline_of
+from dlmon.figures.session.progress import WAITING, step_of
 from dlmon.log.label import Label
 from dlmon.records import (
     SCRIPT_PHASE,
     Epoch,
     FailureKind,
     Model,
-    Notice,
     Output,
     Phase,
     Status,
@@ -31,6 +32,7 @@ from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
 from tui.live.comparison import EpochHeadline
 from tui.live.epochs import EpochTable
+from tui.live.layout import Panel, Panels
 from tui.live.output_pane import OutputPane
 from tui.live.session_lines import BreakdownLine, LimitLine, ProgressLine, TopLine
 from tui.widgets.lines import Lines, cut_inside, wrapped
@@ -47,9 +49,8 @@ WAITS_FOR_DATA = Limit(
     (
         Evidence(
             "data-wait",
-            "41 % waiting for data",
-            "Waiting for data",
-            ("41 % of the last 30 s", "GPU 0 busy 38 %"),
+            "41 %",
+            ("7.2 of 17.5 ms a step waiting for the next batch", "GPU 0 busy 38 %"),
             "use more loader workers: 2 used, 14 cores idle",
         ),
     ),
@@ -58,9 +59,8 @@ WITHOUT_ADVICE = Limit(
     (
         Evidence(
             "io-pressure",
-            "I/O pressure 34 %",
-            "The disk is slow to answer",
-            ("some program waited for it 34 % of the time",),
+            "",
+            ("some program waited for a disk 34 % of the time",),
         ),
     ),
 )
@@ -72,7 +72,7 @@ NOT_CLEAR = Limit(
     ),
 )
 LIMITS = (None, WAITS_FOR_DATA, WITHOUT_ADVICE, NOT_CLEAR)
-NEAREST, BEFORE = "1.7 % slower than NVIDIA GTX 1060", "11.1 % faster than the run before"
+NEAREST, BEFORE = "1.017× as slow as NVIDIA GTX 1060", "1.111× as fast as the run before"
 DISK_FULL = (
     "the disk that holds the log is full: make room on it; no training stops, and its epochs are "
     "kept until they can be written"
@@ -116,7 +116,8 @@ def output(*lines, first=0):
 def test_a_sentence_is_broken_between_words_and_a_word_only_where_it_must_be():
     assert wrapped("one two three", 7, 3) == ["one two", "three"]
     assert wrapped("abcdefghij", 4, 3) == ["abcd", "efgh", "ij"]
-    assert wrapped("one two three", 7, 1) == ["one tw…"]
+    assert wrapped("one two three", 7, 1) == ["one…"]
+    assert wrapped("abcdefghij", 4, 1) == ["abc…"]
     assert wrapped("", 7, 3) == wrapped("one", 0, 3) == wrapped("one", 7, 0) == []
 
 
@@ -140,7 +141,7 @@ def panels():
         table, pane = EpochTable(), OutputPane()
         headline.show(snapshot, NEAREST, BEFORE)
         top.show(snapshot, "running")
-        limit.show(snapshot)
+        limit.show(headline_of(snapshot, True))
         progress.show(snapshot, None)
         table.show(snapshot.epochs)
         pane.show((*snapshot.output, *output(WIDE_TEXT, "x" * 5000, first=1)), snapshot.notices)
@@ -170,7 +171,7 @@ def test_a_run_that_is_over_awaits_nothing(reached):
         *shown(EpochHeadline(), ended, "", "", "failed", width=78, height=2),
         *shown(EpochTable(), ended.epochs, False),
         *shown(OutputPane(), (), (), False),
-        *shown(LimitLine(), ended, False),
+        *shown(LimitLine(), headline_of(ended, False)),
     ]
     assert not any("yet" in text or "once" in text for text in texts)
     if reached == "importing":
@@ -203,31 +204,31 @@ def test_the_first_line_leaves_out_what_has_no_room_but_never_phase_and_time():
 
 
 def limited(limit, width, height=2):
-    return shown(LimitLine(), replace(TRAINING, limit=limit), width=width, height=height)
+    headline = headline_of(replace(TRAINING, limit=limit), True)
+    return shown(LimitLine(), headline, width=width, height=height)
 
 
 def test_what_limits_it_says_what_it_waits_for():
-    assert limited(None, 118) == [
-        "┃ What limits it  too few readings of the machine in steady training",
-        "┃                 at least 5 are needed",
+    assert limited(None, 80) == [
+        "▌ NOT YET KNOWN  too few readings of the machine in steady training",
+        "▌                at least 5 are needed",
     ]
     early = replace(TRAINING, limit=None, samples_per_second=None)
-    assert shown(LimitLine(), early, width=118, height=2) == [
-        "┃ What limits it  shown once training is steady",
-        "┃                 10 batches and 3 seconds of training are needed",
+    assert shown(LimitLine(), headline_of(early, True), width=80, height=2) == [
+        "▌ NOT YET KNOWN  shown once training is steady",
+        "▌                10 batches and 3 seconds of training are needed",
     ]
-    over = shown(LimitLine(), early, False, width=118)
-    assert over == ["┃ What limited it  too short to measure"]
+    over = shown(LimitLine(), headline_of(early, False), width=118)
+    assert over == ["▌ NOT KNOWN  too short to measure"]
 
 
 def test_where_no_reading_speaks_for_a_step_none_is_made_up():
     assert limited(WITHOUT_ADVICE, 118) == [
-        "┃ What limits it  The disk is slow to answer  some program waited for it 34 % of the time",
-        "┃ Try             no suggestion",
+        "▌ SLOW DISK  some program waited for a disk 34 % of the time",
     ]
-    assert limited(NOT_CLEAR, 118) == [
-        "┃ What limits it  Not clear  this run 1.1 of 4 cores, other programs 0.1 cores",
-        "┃                 busiest thread 50 % of a core",
+    assert limited(NOT_CLEAR, 80) == [
+        "▌ NOT CLEAR  this run 1.1 of 4 cores, other programs 0.1 cores",
+        "▌            busiest thread 50 % of a core",
     ]
 
 
@@ -259,23 +260,20 @@ def test_after_an_epoch_that_may_be_the_last_no_bar_or_time_says_that_the_script
     assert shown(ProgressLine(), after_an_epoch(epochs, doing), None, width=78) == [said]
 
 
+@pytest.mark.parametrize(
+    "known", [{"pause": Gap(0, 37_000_000_000, GapKind.BETWEEN)}, {"overdue_s": 37.0}]
+)
+def test_a_run_that_may_hang_in_the_next_epoch_is_not_said_to_train_nothing(known):
+    snapshot = replace(after_an_epoch(10), **known)
+    assert step_of(snapshot) == "no step for 37 s"
+
+
 def test_what_went_wrong_is_shown_in_full_at_80_columns():
     rows = shown(ProgressLine(), TRAINING, DISK_FULL, width=78, height=3)
     assert " ".join(rows) == DISK_FULL
     assert len(rows) == 2
     # Why a run failed stands above all panels.
     assert shown(ProgressLine(), FAILED, None, width=78, height=3) == ["failed after 18.4 s"]
-
-
-def noticed(text):
-    notice = Notice(TRAINING.header.t + int(TRAINING.elapsed_s * 1e9), text)
-    return replace(TRAINING, notices=(notice,))
-
-
-def test_while_it_is_being_stopped_only_that_is_shown():
-    stopping = noticed("stopping: asked with dlmon stop")
-    rows = shown(ProgressLine(), stopping, None, True, width=78, height=4)
-    assert rows == ["stopping after the current batch …"]
 
 
 # ---- epochs ----
@@ -385,10 +383,15 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
     assert shown(BreakdownLine(), paused, at_start, width=116, height=3)[1:] == [here]
     # What a step is made of stands between them, where that was measured.
     parts = StepParts(1, 1, 100, forward_us=30, backward_us=50)
-    measured = replace(paused, step_parts=parts)
-    step = "Step  forward 30 %, backward 50 %, rest 20 %"
-    assert shown(BreakdownLine(), measured, width=116, height=3)[1:] == [step, longest]
+    measured = replace(paused, judged_parts=parts)
+    _, step, last = shown(BreakdownLine(), measured, width=116, height=3)
+    bar = "▓" * 12 + "█" * 20 + "▒" * 8
+    assert step == f"Step  {bar}  ▓ forward 30 %  █ backward 50 %  ▒ your code 20 %"
+    assert last == longest
     assert len(shown(BreakdownLine(), measured, width=116, height=1)) == 1
+    # Where a panel has them, they aren't repeated; of a narrow legend the smallest are left out.
+    assert shown(BreakdownLine(), measured, None, False, width=116, height=3)[1:] == [longest]
+    assert shown(BreakdownLine(), measured, width=40, height=2)[1].endswith("backward 50 %")
     # In the one row that a small terminal has for it, it takes the place of the bar.
     assert shown(BreakdownLine(), paused, at_start, width=76, height=1) == [here]
 
@@ -400,7 +403,7 @@ WITHOUT_LIMIT = replace(COMPLETED, limit=None, samples_per_second=None)
 
 def rows_of(snapshot, running=False, width=118, height=2):
     line = LimitLine()
-    line.show(snapshot, running)
+    line.show(headline_of(snapshot, running))
     return ["".join(text for text, _ in row).rstrip() for row in line.draw(width, height)]
 
 
@@ -415,8 +418,7 @@ def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
         "the script ended with exit code 1", FailureKind.UNKNOWN, ["ValueError: no such file", " "]
     )
     assert rows_of(said) == [
-        "┃ Failed  the script ended with exit code 1",
-        "┃ Output  ValueError: no such file",
+        "▌ FAILED  the script ended with exit code 1, its last output: ValueError: no such file"
     ]
 
 
@@ -424,7 +426,7 @@ def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
 def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
     model = replace(FAILED.model, batch_size=batch_size)
     rows = rows_of(failed("memory ran out", FailureKind.OUT_OF_MEMORY, ["x"], model=model))
-    assert rows == ["┃ Failed  memory ran out", *(["┃ Try     use a smaller batch"] * tries)]
+    assert rows == ["▌ OUT OF MEMORY  memory ran out", *(["▌ → use a smaller batch"] * tries)]
 
 
 def test_memory_of_a_gpu_that_ran_out_is_explained_in_place_of_the_error():
@@ -433,24 +435,24 @@ def test_memory_of_a_gpu_that_ran_out_is_explained_in_place_of_the_error():
         "capacity of 79.10 GiB of which 1.20 GiB is free."
     )
     first, second, *_ = rows_of(failed(error, FailureKind.OUT_OF_MEMORY, [error]))
-    assert first.startswith("┃ Failed  GPU memory ran out: 2.0 GiB of GPU 0 was asked for")
-    assert "1.2 GiB of 79.1 GiB was free" in f"{first} {second}"
+    assert first.startswith("▌ OUT OF MEMORY  2.0 GiB asked for")
+    assert "1.2 GiB of 79.1 GiB free on GPU 0" in f"{first} {second}"
 
 
 def test_a_run_that_is_over_and_has_no_figure_says_why():
     assert rows_of(WITHOUT_LIMIT) == [
-        f"┃ What limited it  {TOO_SHORT}",
-        "┃                  10 batches and 3 seconds of training are needed",
+        f"▌ NOT KNOWN  {TOO_SHORT}, 10 batches and 3 seconds of training are needed",
     ]
     stopped = replace(WITHOUT_LIMIT, batches=0)
-    assert rows_of(stopped) == ["┃ What limited it  the run ended before its first step"]
+    assert rows_of(stopped) == ["▌ NOT KNOWN  the run ended before its first step"]
 
 
 def test_for_a_script_that_never_trained_it_is_shown_what_is_watched():
     silent = folded(script_session(seconds=0)).snapshot()
-    assert rows_of(silent, running=True)[0] == f"┃ What limits it  {WAITING}"
-    assert rows_of(silent, running=True)[1].strip("┃ ").startswith(WATCHED[:40])
-    assert rows_of(silent)[0] == f"┃ What limited it  {NOTHING_SEEN}"
+    assert rows_of(silent, running=True)[0] == f"▌ STARTING 0:00  {WAITING}"
+    late = replace(silent, elapsed_s=61.0)
+    assert rows_of(late, running=True)[1].strip("▌ ").startswith(WATCHED[:40])
+    assert rows_of(silent)[0] == f"▌ NOT KNOWN  {NOTHING_SEEN}"
 
 
 async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(show_session):
@@ -459,5 +461,15 @@ async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(sho
     async with show_session(script_session(seconds=0, result=result), size=(80, 24)) as shown:
         said = shown.rows("LimitLine")
         assert len(said) == 3
-        words = " ".join(" ".join(row.strip("┃ ") for row in said).split())
-        assert words == f"What limited it {why}"
+        words = " ".join(" ".join(row.strip("▌ ") for row in said).split())
+        assert words == f"NO TRAINING SEEN {why}"
+
+
+async def test_a_panel_grows_with_its_rows_though_no_other_comes_or_goes():
+    async with on_stage("own-script", "live", (120, 40)) as stage:
+        panels = stage.app.screen.query_one(Panels)
+        step = panels.query_one(f"#{Panel.STEP}")
+        before, rows = step.size.height, panels.content.step_rows
+        panels.show(replace(panels.content, step_rows=rows + 1))
+        await stage.pilot.pause()
+        assert step.size.height == before + 1

@@ -1,15 +1,20 @@
 """The replay of a session: its keys, its last line, and what it offers."""
 
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import Clock, Shown, until
+from fakes.states import STATES
 from textual import events
 
+from dlmon.records import Notice
+from dlmon.session.marks import Mark, MarkKind
 from dlmon.session.replay import ReplaySource
 from tui.live.replay_screen import ReplayScreen
 from tui.messages import GoBack
+from tui.screens.playback import _with_ticks
 
 RECORDS = recorded_session(epochs=3)
 
@@ -23,6 +28,8 @@ class Played(Shown):
     async def begin(self):
         await self.pilot.pause()
         await until(self.pilot, lambda: self.source.ahead_share is None)
+        assert self.source.at_end
+        await self.pilot.press("home")
         await self.pass_s(0)
 
     async def pass_s(self, seconds):
@@ -75,9 +82,9 @@ async def test_keys_go_to_marks_times_and_both_ends(play):
         assert "epoch 2/3" in played.text.splitlines()[0]
         await played.press("n")
         assert played.line.endswith("end of epoch 2")
-        await played.press("p")
+        await played.press("N")
         assert played.line.endswith("end of epoch 1")
-        await played.press("p", "p")
+        await played.press("N", "N")
         assert played.line.endswith("no mark before this one")
         await played.press("colon", "0", ":", "1", "9", "enter")
         assert "00:19" in played.line
@@ -102,8 +109,25 @@ async def test_at_its_end_it_says_so_and_space_plays_it_again(play):
         assert played.line.split()[:2] == ["replay", "ended"]
         assert "space Play" in played.footer
         await played.press("space")
-        assert played.line.split()[:3] == ["replay", "1×", "00:00"]
+        # The time before the first step is left out.
+        assert played.line.split()[:2] == ["replay", "1×"]
+        begun_s = (played.source.position_ns - played.source.start_ns) / 1e9
+        first_s = (played.source._index.session.training_start - played.source.start_ns) / 1e9
+        assert begun_s == pytest.approx(first_s)
         assert "space Pause" in played.footer
+
+
+async def test_epochs_and_stalls_are_ticks_on_the_slider(play):
+    async with play() as played:
+        assert played.line.count("│") == 3
+        assert "!" not in played.line
+
+
+def test_a_stall_is_a_tick_on_the_slider_and_too_many_epochs_are_none():
+    stall, epochs = Mark(50, MarkKind.STALL, 2.0), [Mark(n, MarkKind.EPOCH, n) for n in range(90)]
+    player = SimpleNamespace(marks=[*epochs, stall], start_ns=0, end_ns=100)
+    bar = "".join(text for text, _ in _with_ticks((("─" * 20, ""),), player))
+    assert bar == "─" * 10 + "!" + "─" * 9
 
 
 async def test_a_time_that_is_typed_at_once_is_gone_to(play):
@@ -132,3 +156,24 @@ async def test_a_key_of_a_run_that_goes_on_says_why_it_does_nothing(play):
         assert [notification.message for notification in shown.app._notifications] == [
             "this is a replay: nothing runs that could be stopped or left"
         ]
+
+
+async def test_a_run_that_hung_shows_its_source_when_it_hung(play):
+    records = STATES["stalled"].records
+    until = Notice(records[-1].t + 10 * 10**9, "it still hangs")
+    async with play([*records, until]) as played:
+        played.source.seek(records[-1].t + 10**9)
+        await played.press("space")
+        assert "▶ 88  torch.save(" in played.text
+        await played.press("home")
+        assert "▶ 88  torch.save(" not in played.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_before_the_end_of_a_run_that_failed_the_charts_are_there(play, size):
+    async with play(STATES["failed-with-traceback"].records, size) as played:
+        await played.press("space", "end")
+        assert "─ Traceback ─" in played.text
+        await played.press("home")
+        assert "─ Traceback ─" not in played.text
+        assert "STARTING" in played.text

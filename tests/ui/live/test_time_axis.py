@@ -176,6 +176,7 @@ async def test_with_the_log_open_the_keys_scroll_it_and_leave_the_charts_alone(s
         assert cursors(shown) == {None}
         charts = shown.rows("#cpu")
         await shown.press("escape")
+        await shown.settle()
         assert "Throughput" in shown.text
         assert shown.rows("#cpu") != charts
         assert any("⣿" in row for row in shown.rows("#cpu"))

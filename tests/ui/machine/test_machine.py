@@ -41,7 +41,7 @@ class ShownMachine(Shown):
     """A machine under other charts."""
 
     def __init__(self, width, height, **options):
-        self.machine = machine.MachineCharts(beside=True)
+        self.machine = machine.MachineCharts(below=True)
         super().__init__(Room(self.machine, (width, height)))
         session = folded(recorded_session("training", **options))
         training = (0,) if options.get("gpus", 1) else ()
@@ -99,7 +99,7 @@ async def test_at_the_cursor_the_charts_show_the_values_of_that_instant():
 
 
 async def test_readings_at_the_cursor_are_never_stale():
-    async with charts(80, 7, gpus=8) as shown:
+    async with charts(80, 10, gpus=8) as shown:
         await shown.show(age_s=12.0)
         assert shown.titles("#cpu")[0].endswith("stale 12 s")
         assert "stale 12 s" in shown.rows(GpuRows)[0]
@@ -107,7 +107,7 @@ async def test_readings_at_the_cursor_are_never_stale():
         assert "stale" not in shown.text
 
 
-async def test_memory_has_a_curve_with_the_peak_and_what_is_the_runs_and_what_is_left():
+async def test_memory_has_a_row_with_the_peak_and_what_is_the_runs_and_what_is_left():
     async with charts(160, height=11) as shown:
         latest = shown.view.history.latest
         own = (Process(1, gpus=(0,), gpu_memory_mib=4505, of_run=True),)
@@ -116,9 +116,9 @@ async def test_memory_has_a_curve_with_the_peak_and_what_is_the_runs_and_what_is
             t = latest.t + second * SECOND_NS
             shown.view.history.add(replace(latest, t=t, gpus=(gpu,), processes=own))
         await shown.show()
-        title = shown.titles("#chart-1")[0]
-        assert title.endswith(" 4.7 of 6.0 GiB  peak 5.0  this run 4.4  1.3 left")
-        assert "6G" in shown.rows("#chart-1")[0]
+        title = shown.titles("#chart-0")[1]
+        assert title.endswith("4.7 of 6.0 GiB  peak 5.0  this run 4.4  1.3 left")
+        assert " mem " in shown.rows("#chart-0")[-1]
 
 
 def test_what_the_run_holds_of_a_gpu_is_not_known_where_a_process_is_on_several():

@@ -8,6 +8,8 @@ from fakes.screens import OneScreen, screen_text, until
 from fakes.states import on_stage
 
 from dlmon.cli.start import Start
+from dlmon.metric_files.file_session import FileSource
+from dlmon.metric_files.find import find_runs
 from dlmon.records import Metrics
 from dlmon.session.follower import SessionFollower
 from tui.app import DlmonApp
@@ -78,14 +80,16 @@ async def test_runs_lie_over_each_other_from_their_own_first_batch(open_metrics)
         assert "at 00:00" in screen_text(app)
 
 
-async def test_long_names_of_runs_leave_its_row_to_the_time_that_is_seen(open_metrics):
-    app = open_metrics(recorded_session(), recorded_session(), called="a-name-of-a-run-" * 4)
+async def test_long_names_of_runs_take_a_few_rows_and_are_cut_between_words(open_metrics):
+    called = "a name of a run, --lr 0.1, " * 20 + "\u05d0\u05d1 \u754c\u754c"
+    app = open_metrics(*[recorded_session()] * 4, called=called)
     async with app.run_test(size=(80, 24)) as pilot:
         await begin(app, pilot)
-        first, second, *_ = screen_text(app).splitlines()
-        assert first.count("a-name-of-a-run") == 2
-        assert first.rstrip().endswith("whole run")
-        assert second.startswith("╭")
+        lines = screen_text(app).splitlines()
+        legend = lines[: next(y for y, line in enumerate(lines) if line.startswith("╭"))]
+        assert 1 < len(legend) <= 3
+        assert " ".join(legend).count(", …") == 4
+        assert legend[-1].rstrip().endswith("whole run")
 
 
 async def test_a_run_without_a_quantity_takes_no_unit_from_the_others(open_metrics):
@@ -188,3 +192,153 @@ async def test_the_arrows_choose_a_chart_and_read_values_where_the_grid_scrolls(
         await begin(app, pilot)
         assert app.screen.focused is first
         assert "at 00:" in screen_text(app)
+
+
+async def test_values_that_are_no_numbers_are_counted_in_the_border(tmp_path):
+    follower = SessionFollower(write_log(tmp_path, recorded_session("training"), "run"))
+    app = OneScreen(MetricsScreen([follower], ["run"], reads=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await begin(app, pilot)
+        t = follower.session.last_t
+        for number, why in enumerate(("NaN", "infinite", "")):
+            values = {"loss": None if why else 0.5}
+            follower.session.add(Metrics(t + number + 1, values, why={"loss": why} if why else {}))
+        await begin(app, pilot)
+        assert "2 × NaN or infinite" in screen_text(app)
+
+
+async def test_of_a_thousand_metrics_the_first_are_shown_and_that_is_said(tmp_path):
+    follower = SessionFollower(write_log(tmp_path, recorded_session("training"), "run"))
+    app = OneScreen(MetricsScreen([follower], ["run"], reads=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await begin(app, pilot)
+        names = [
+            f"{name * 100}{n}"
+            for n in range(1_000)
+            for name in ("\u05d0\u05d1\u05d2", "\u754c", "loss")
+        ]
+        follower.session.add(Metrics(follower.session.last_t + 1, dict.fromkeys(names, 0.5)))
+        await begin(app, pilot)
+        assert "the first 16 metrics, whole run" in screen_text(app)
+        assert all(len(line) <= 80 for line in screen_text(app).splitlines())
+
+
+# ---- what is along the axes ----
+
+
+def chart_of(app, name):
+    return app.screen._charts[name]
+
+
+async def test_x_draws_over_steps_then_epochs_then_time(open_metrics):
+    app = open_metrics(recorded_session(), recorded_session(step_us=36_000))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        texts, ends = [], []
+        for _ in range(3):
+            await pilot.press("x")
+            await begin(app, pilot)
+            texts.append(screen_text(app))
+            _, (_, slow) = chart_of(app, "loss")._picture.lines
+            ends.append(max(x for x, value in enumerate(slow) if value is not None))
+        assert "over steps, whole run" in texts[0]
+        assert "over epochs, whole run" in texts[1]
+        assert "over " not in texts[2]
+        # Both did as many steps, but one took twice as long a step.
+        columns = app.screen.plot_columns
+        assert min(ends[:2]) > 0.8 * columns
+
+
+async def test_the_cursor_and_a_part_are_named_in_steps(open_metrics):
+    app = open_metrics(recorded_session())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        await pilot.press("x", "left", "home")
+        await begin(app, pilot)
+        assert "at 0 steps" in screen_text(app)
+        await pilot.press("escape", "plus")
+        await begin(app, pilot)
+        assert re.search(r"over steps, [\d,]+ steps – [\d,]+ steps", screen_text(app))
+
+
+async def test_runs_without_steps_have_no_axis_but_time_and_say_so(open_metrics, monkeypatch):
+    said = []
+    monkeypatch.setattr(MetricsScreen, "notify", lambda screen, text, **how: said.append(text))
+    app = open_metrics(recorded_session("importing"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        await pilot.press("x")
+        await begin(app, pilot)
+        assert "over " not in screen_text(app)
+        assert said == ["these runs have no steps, epochs or tokens yet: x is the time"]
+
+
+async def test_y_and_b_change_how_curves_are_drawn_and_say_so(open_metrics):
+    app = open_metrics(recorded_session())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        await pilot.press("y", "b")
+        await begin(app, pilot)
+        assert "log y, light smoothing, whole run" in screen_text(app)
+        # The curve as it was stays behind the smoothed one.
+        styles = [style for style, _ in chart_of(app, "loss")._picture.lines]
+        assert styles == ["$chart-throughput 40%", "$chart-throughput"]
+        # What has a unit keeps its axis.
+        assert len(chart_of(app, "loss")._picture.left_labels) == 3
+        assert chart_of(app, "CPU")._picture.left_labels == ()
+        await pilot.press("b", "b", "y")
+        await begin(app, pilot)
+        assert "smoothing" not in screen_text(app)
+        assert "log y" not in screen_text(app)
+
+
+# ---- what other programs have recorded ----
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return the source of a table with groups of metrics, and no times."""
+    path = tmp_path / "table.csv"
+    groups = [f"{group}/{number}" for group in ("perf", "grad") for number in range(40)]
+    lines = [",".join(["step", "train/loss", "val/loss", *groups])]
+    lines += [",".join([str(step), "1", "2", *["3"] * 80]) for step in range(0, 100, 10)]
+    path.write_text("\n".join(lines) + "\n")
+    return FileSource(find_runs(path)[0])
+
+
+async def test_a_file_without_times_is_drawn_over_steps_by_group_and_by_pattern(table):
+    app = OneScreen(MetricsScreen([table], ["table"], reads=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        text = screen_text(app)
+        assert "over steps" in text
+        assert "21 more charts: / searches, 2 groups: g" in text
+        assert "Loss" in text
+        await pilot.press("g")
+        await begin(app, pilot)
+        assert "group grad/" in screen_text(app)
+        assert len(names(app)) == 40
+        await pilot.press("g", "g", "slash", *"perf/*1")
+        await begin(app, pilot)
+        assert names(app) == ["perf/1", "perf/11", "perf/21", "perf/31"]
+
+
+async def test_the_name_in_the_file_is_found_though_the_chart_has_another(table):
+    app = OneScreen(MetricsScreen([table], ["table"], reads=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        await pilot.press("slash", *"val/*")
+        await begin(app, pilot)
+        assert names(app) == ["loss"]
+
+
+async def test_a_session_and_a_file_share_the_chart_of_the_loss(tmp_path, table):
+    log = write_log(tmp_path, recorded_session(), "run")
+    app = OneScreen(MetricsScreen([SessionFollower(log), table], ["run", "table"], reads=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        for _ in range(2):
+            app.screen.paint()
+            await pilot.pause()
+        loss = next(line for line in screen_text(app).splitlines() if "Loss" in line)
+        assert re.search(r"Loss .*\d · 1\.0000", loss)

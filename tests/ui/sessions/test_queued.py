@@ -34,7 +34,7 @@ async def test_it_says_why_it_waits_and_shows_the_run_once_that_begins(
     begun, log = write_log(tmp_path / "node", records), submit(log_dir, records[0].id)
     app = dlmon_app(log_dir, log)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "job 12 is queued (Priority [red])" in screen_text(app))
+        await until(pilot, lambda: "QUEUED: job 12 is queued (Priority [red])" in screen_text(app))
         assert records[0].id in screen_text(app)
         assert "it stays in the queue when you leave" in screen_text(app)
         begun.rename(log)
@@ -55,7 +55,7 @@ async def test_a_job_that_was_cancelled_says_so(dlmon_app, log_dir, queue, sensi
     app = dlmon_app(log_dir)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
-        await pilot.press("ctrl+r")
+        await pilot.press("r")
         await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
         await until(pilot, lambda: "queued" in screen_text(app))
         await pilot.press("enter")

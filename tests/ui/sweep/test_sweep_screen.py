@@ -28,8 +28,9 @@ from dlmon.protocol.job import RemoteStart
 from dlmon.records import Began, Closed, Ended, Outcome, RunStatus
 from dlmon.remote.session_follower import copies_directory
 from dlmon.session.follower import SessionFollower
+from dlmon.sweep.hosts import CurrentRun
 from dlmon.sweep.log import SweepWriter, new_header
-from dlmon.sweep.runner import CurrentRun, SweepRun
+from dlmon.sweep.runner import SweepRun
 from tui.app import DlmonApp
 from tui.home.home_screen import HomeScreen
 from tui.live.live_screen import LiveScreen
@@ -194,6 +195,17 @@ async def test_the_highlight_follows_the_runs_until_it_is_moved(make_run, show, 
         assert shown.highlighted.index == 0
         await shown.press("f")
         assert shown.highlighted.index == run.slot.combination
+
+
+async def test_a_long_value_leaves_room_for_what_came_of_it(make_run, training, show):
+    run = make_run({"data": ["a name that goes on and on " * 12, "b"]})
+    run.make(completed(0.5))
+    run.begin(training)
+    async with show(run, (80, 24)) as shown:
+        assert "2,000" in shown.text
+        assert "epoch 2/3" in shown.text
+        # The loss of what runs, in its row and in the chart of the losses.
+        assert shown.text.count("1.2580") in (1, 2)
 
 
 # ---- what its keys do ----
@@ -461,8 +473,7 @@ def at_home(log_dir, sensing, monkeypatch):
         app = DlmonApp(Start(log_dir, Settings(**settings)))
         async with app.run_test(size=(120, 40), notifications=True) as pilot:
             await pilot.pause()
-            await pilot.press(*SMALL)
-            await pilot.press("ctrl+s")
+            await pilot.press("slash", *SMALL, "ctrl+s")
             await pilot.pause()
             yield app, pilot, runs
 
@@ -538,7 +549,7 @@ async def test_enter_on_the_sweep_that_is_shown_leads_back_to_it_and_keeps_its_l
         await pilot.press("r")
         await until_read(pilot)
         assert isinstance(app.screen, SessionsScreen)
-        assert "sweep, 0 of 4" in screen_text(app)
+        assert "0 of 4, batch" in screen_text(app)
         await pilot.press("enter")
         await pilot.pause()
         assert app.screen is sweep

@@ -1,62 +1,20 @@
 """The machine in depth and its processes, over the live screen, the home screen and the watch."""
 
-import signal
-from dataclasses import replace
-
 import pytest
-from fakes.recorded import recorded_session
-from fakes.states import State, on_stage
-from textual.widgets import Input
+from fakes.details import WIDE, footer, rows, shown
+from fakes.recorded import folded, recorded_session
 
-from dlmon.records import Machine, Process
-from dlmon.system.foreign_processes import NoSignal
+from dlmon.figures.machine.readings import GPU_CURVES
 from tui.home.home_screen import HomeScreen
 from tui.live.live_screen import LiveScreen
+from tui.machine.gpu_histories import GpuHistories
 from tui.machine.machine import MachinePanel
-from tui.machine.process_list import ProcessDetails, ProcessList
-from tui.screens.help import HelpScreen
-from tui.watch.detail_screens import GpusScreen, ProcessesScreen, SignalScreen
+from tui.machine.tile import MachineTile
+from tui.machine.view import MachineView
+from tui.watch.detail_screens import GpusScreen
+from tui.watch.processes_screen import ProcessesScreen
 from tui.watch.watch_screen import WatchScreen
-
-NARROW, WIDE = (80, 24), (120, 40)
-
-
-def shown(state, view="processes", size=NARROW):
-    """Show a state; the stage holds what is seen."""
-    return on_stage(state, view, size)
-
-
-def rows(stage, selector):
-    widget = stage.app.screen.query_one(selector)
-    return [widget.render_line(y).text.rstrip() for y in range(widget.size.height)]
-
-
-def heading(stage):
-    return rows(stage, ProcessList)[0]
-
-
-def pids(stage):
-    """Return the pids in sight, from the top."""
-    found = [row[1:].lstrip(" ▸●>*").split(" ")[0] for row in rows(stage, ProcessList)[1:]]
-    return [int(pid) for pid in found if pid.isdecimal()]
-
-
-def chosen(stage):
-    process = stage.app.screen.query_one(ProcessList).highlighted
-    return process and process.pid
-
-
-def footer(stage):
-    return stage.text.splitlines()[-1].strip()
-
-
-async def report(stage, *processes):
-    """Let the session's sensors report these processes, a second later."""
-    stage.app.screen_stack[0]._source.session.add(
-        Machine(stage._clock.now_ns + 1, 0.0, processes=processes)
-    )
-    await stage.settle()
-
+from tui.widgets.lines import row_width
 
 # ---- ways in, and out ----
 
@@ -66,7 +24,7 @@ async def report(stage, *processes):
     [
         ("live", ("g", "p"), LiveScreen),
         ("watch", ("g", "f5"), WatchScreen),
-        ("home", ("f4", "f5"), HomeScreen),
+        ("home", ("g", "p"), HomeScreen),
     ],
 )
 async def test_every_screen_with_a_machine_leads_to_it_and_back(view, keys, below):
@@ -93,6 +51,99 @@ async def test_one_leads_to_the_other_and_the_same_key_leaves():
 
 
 # ---- every GPU in depth ----
+
+
+def headings(stage):
+    """Return the titles of the charts in sight."""
+    tiles = [tile for tile in stage.app.screen.query(MachineTile) if tile.region.area]
+    return [tile._border_title.plain.split(" ──")[0] for tile in tiles]
+
+
+async def test_each_quantity_of_one_gpu_has_a_chart_with_its_value():
+    async with shown("in-depth", "gpus", WIDE) as stage:
+        assert len(headings(stage)) == 9
+        for value in ("96 %", "118 of 120 W", "1860 of 1911 MHz", "61 of 93 °C"):
+            assert f" {value} ─╮" in stage.text
+        assert "Large" not in footer(stage)
+        # What has no history stands below.
+        assert "power cap" in stage.text
+        assert "not supported" not in stage.text
+
+
+async def test_two_gpus_open_large_and_enter_shows_a_row_each():
+    async with shown("2-gpus-in-depth", "gpus", WIDE) as stage:
+        assert "GPU 0 utilisation" in headings(stage)
+        assert "All GPUs" in footer(stage)
+        await stage.press("down")
+        assert "GPU 1 utilisation" in headings(stage)
+        assert "0000:42:00.0" in stage.text
+        await stage.press("enter")
+        assert headings(stage) == []
+        # The values stand above the histories, which have the whole width of their column.
+        heading, values, first, *_ = rows(stage, GpuHistories)
+        assert heading.split()[:5] == ["GPU", "utilisation", "memory", "power", "clock"]
+        at = heading.index("memory")
+        assert values.index("96 %") == heading.index("utilisation")
+        assert {*first[:at]} & {*"⣤⣶⣿"}
+        assert "%" not in first
+        # The last row has the times of all of them.
+        *_, times = filter(None, rows(stage, GpuHistories))
+        assert times.count("┊") >= 2
+        await stage.press("enter")
+        assert "GPU 1 utilisation" in headings(stage)
+
+
+async def test_eight_gpus_have_a_row_each_and_enter_shows_one_large():
+    async with shown("8-gpus-in-depth", "gpus", WIDE) as stage:
+        assert headings(stage) == []
+        assert "0000:41:00.0" in stage.text
+        await stage.press("down")
+        assert "0000:42:00.0" in stage.text
+        await stage.press("enter")
+        assert "GPU 1 utilisation" in headings(stage)
+        assert "All GPUs" in footer(stage)
+        await stage.press("up", "enter")
+        assert headings(stage) == []
+        assert "0000:41:00.0" in stage.text
+
+
+@pytest.mark.parametrize("state", ["in-depth", "2-gpus-in-depth", "8-gpus-in-depth"])
+async def test_the_charts_grow_to_fill_a_large_screen(state):
+    async with shown(state, "gpus", (200, 60)) as stage:
+        detail = stage.app.screen.query_one("#detail")
+        for _ in range(2):
+            # The GPUs' rows have the same height, which leaves a few.
+            assert detail.scrolls or any(row.strip() for row in rows(stage, "#detail")[-8:])
+            await stage.press("enter")
+
+
+async def test_the_cursor_of_the_charts_below_moves_here_too():
+    async with shown("in-depth", "gpus", WIDE) as stage:
+        assert " at 0" not in stage.text
+        await stage.press("left")
+        live = stage.app.screen_stack[-2]
+        assert live.window.cursor_ns is not None
+        assert " at 0" in stage.text
+        assert all(
+            tile._picture.cursor is not None
+            for tile in stage.app.screen.query(".panel")
+            if tile.region.area
+        )
+
+
+@pytest.mark.parametrize("gpus", [2, 8, 16])
+def test_every_gpu_has_its_histories_or_can_be_scrolled_to(gpus):
+    session = folded(recorded_session("training", gpus=gpus))
+    view = MachineView(session.machine, session.header.machine, 0.2, 1.0)
+    for size in ((78, 15), (118, 20), (198, 34)):
+        for chosen in (0, gpus - 1):
+            table = GpuHistories()
+            drawn = table.rows(*size, view, tuple(GPU_CURVES), chosen)
+            assert len(drawn) <= size[1]
+            assert all(row_width(row) <= size[0] for row in drawn)
+            text = "\n".join("".join(text for text, _ in row) for row in drawn)
+            assert f"▸ {chosen} " in text
+            assert table.scrolls == (gpus > size[1] - 1)
 
 
 async def test_a_tick_without_news_draws_nothing():
@@ -123,133 +174,3 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again():
         assert type(stage.app.screen) is WatchScreen
         assert painted
         assert stage.sensors is sensors
-
-
-# ---- the processes ----
-
-
-async def test_it_is_sorted_by_what_is_held_on_gpus_at_first():
-    async with shown("2-gpus-in-depth") as stage:
-        assert "▼GPU mem" in heading(stage)
-        assert pids(stage)[:3] == [4_242, 5_001, 981]
-    async with shown("no-gpu-in-depth") as stage:
-        assert "▼CPU %" in heading(stage)
-        assert "GPU" not in heading(stage)
-        assert pids(stage)[:3] == [4_242, 7_311, 4_250]
-
-
-async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_shown_whole():
-    async with shown("in-depth") as stage:
-        assert chosen(stage) is None
-        await stage.press("down", "down", "down")
-        assert chosen(stage) == 7_311
-        await stage.press("i")
-        assert chosen(stage) == 7_311
-        pointed = [row for row in rows(stage, ProcessList) if "▸" in row]
-        assert len(pointed) == 1
-        assert "tar c /home" in pointed[0]
-        assert rows(stage, ProcessDetails)[0].strip() == "tar c /home"
-        await report(stage, Process(5, command="new", cpu_pct=900.0), Process(7_311, command="tar"))
-        assert chosen(stage) == 7_311
-        await report(stage, Process(5, command="new", cpu_pct=900.0))
-        assert chosen(stage) is None
-        assert "choose a process" in rows(stage, ProcessDetails)[0]
-
-
-async def test_what_is_typed_filters_and_the_footer_offers_what_works_then():
-    async with shown("in-depth") as stage:
-        usual = footer(stage)
-        await stage.press("slash")
-        assert footer(stage).split() == ["⏎", "Keep", "esc", "Clear", "f1", "Help"]
-        # Letters that are commands are letters here; the arrows still choose.
-        await stage.press(*"/?qsigpt")
-        assert stage.app.screen.query_one(Input).value == "/?qsigpt"
-        assert "No listed process matches that." in stage.text
-        await stage.press("f1")
-        assert isinstance(stage.app.screen, HelpScreen)
-        await stage.press("escape", "escape")
-        assert footer(stage) == usual
-        await stage.press("slash", *"root")
-        assert set(pids(stage)) == {7_311, 1}
-        assert "2 of 6" in stage.text
-        await stage.press("down")
-        assert chosen(stage) == 7_311
-        await stage.press("enter", "i")
-        assert set(pids(stage)) == {7_311, 1}
-
-
-async def test_why_there_are_no_processes_is_said():
-    records = recorded_session("training")
-    hidden = [
-        replace(record, why={"processes": "denied: /proc is hidden"})
-        if isinstance(record, Machine)
-        else record
-        for record in records
-    ]
-    for state, said in (
-        ("training", "None yet: processes are read every 5 s."),
-        ("completed", "No processes were recorded."),
-        (State(hidden), "denied: /proc is hidden"),
-    ):
-        async with shown(state) as stage:
-            assert said in stage.text
-
-
-# ---- a signal ----
-
-
-class Found:
-    """A process that a test has found; it notes what it is sent."""
-
-    def __init__(self, pid, started):
-        self.pid, self.sent = pid, []
-
-    def send(self, number):
-        self.sent.append(number)
-
-
-def with_found(stage, find):
-    stage.app.screen._find = find
-
-
-async def test_the_chosen_process_gets_the_signal_that_is_answered():
-    found = []
-    async with shown("in-depth") as stage:
-        with_found(stage, lambda *which: found.append(Found(*which)) or found[-1])
-        await stage.press("down")
-        for key, sent in (
-            ("e", signal.SIGTERM),
-            ("i", signal.SIGINT),
-            ("k", signal.SIGKILL),
-            ("escape", None),
-        ):
-            await stage.press("K")
-            assert isinstance(stage.app.screen, SignalScreen)
-            assert "Send a signal to process 4242 of ada, a part of this run?" in stage.text
-            assert found[-1].sent == []
-            await stage.press(key)
-            assert isinstance(stage.app.screen, ProcessesScreen)
-            assert (found[-1].pid, found[-1].sent) == (4_242, [sent] if sent else [])
-
-
-async def test_why_a_process_gets_no_signal_is_said_and_nothing_is_asked():
-    def refused(pid, started):
-        raise NoSignal(f"process {pid} belongs to another user")
-
-    async with shown("in-depth", size=WIDE) as stage:
-        with_found(stage, refused)
-        await stage.press("K")
-        assert "Signal" not in footer(stage)
-        await stage.press("down")
-        assert "K Signal" in footer(stage)
-        await stage.press("K")
-        assert isinstance(stage.app.screen, ProcessesScreen)
-        (said,) = stage.app._notifications
-        assert said.message == "process 4242 belongs to another user"
-
-
-async def test_no_signal_is_offered_to_what_another_machine_has_or_a_session_had():
-    async with shown("over-in-depth", size=WIDE) as stage:
-        await stage.press("down", "K")
-        assert isinstance(stage.app.screen, ProcessesScreen)
-        assert "Signal" not in footer(stage)

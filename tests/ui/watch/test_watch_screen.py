@@ -75,7 +75,7 @@ async def test_gpus_whose_driver_hangs_stay_in_sight_with_the_reason(watch, sens
         sensing[0].notify("the sensors gave no sample for 3 s; they go on without the GPUs")
         clock.now_ns = last.t + 1_000_000_000
         await shown.paint()
-        for tile in ("#chart-0", "#chart-1"):
+        for tile in ("#chart-0", "#chart-2"):
             assert "lost: the sensors gave no sample" in shown.titles(tile)[0]
         assert "2 × NVIDIA" in shown.text
         assert "no GPU" not in shown.text

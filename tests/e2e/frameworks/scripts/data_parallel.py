@@ -1,6 +1,6 @@
 """Data-parallel training over gloo, started by torchrun: with DDP, or as the first argument says.
 
-A second argument is the rank whose data takes longer.
+A second argument is the rank whose data takes longer, or its own code if there is a third.
 """
 
 import json
@@ -16,17 +16,17 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
-wrapper, slow_rank = sys.argv[1:] or ("ddp", "")
+wrapper, slow_rank, slow_code = [*sys.argv[1:], *("ddp", "", "")[len(sys.argv) - 1 :]]
 dist.init_process_group("gloo")
 torch.manual_seed(0)
-is_slow, epochs = slow_rank == str(dist.get_rank()), 8 if slow_rank else 2
+is_slow, epochs = slow_rank == str(dist.get_rank()), (20 if slow_code else 8) if slow_rank else 2
 
 
 class Data(TensorDataset):
     """Samples, of which each takes its time where this rank is the slow one."""
 
     def __getitem__(self, index):
-        if is_slow:
+        if is_slow and not slow_code:
             time.sleep(0.01)
         return super().__getitem__(index)
 
@@ -49,6 +49,8 @@ for epoch in range(epochs):
         error = ((model(a) - b) ** 2).mean()
         error.backward()
         optimizer.step()
+        if is_slow and slow_code:
+            time.sleep(0.1)
         samples, steps = samples + len(a), steps + 1
         losses.append(error.item())
 counts = {"samples": samples, "steps": steps, "updates": steps, "epochs": epochs}

@@ -66,6 +66,35 @@ def batched_again(size, steps):
     loop.say(3)
 
 
+def labelled_and_not(kept=""):
+    """Reads two loaders with `next`, 25 times an epoch, and begins each again when it ends."""
+    loop = Loop()
+    loaders, tested = [loader(120), loader(300)], loader(40)
+    iterators = [iter(each) for each in loaders]
+
+    def take(which):
+        try:
+            return next(iterators[which])
+        except StopIteration:
+            iterators[which] = iter(loaders[which])
+            return next(iterators[which])
+
+    for epoch in range(3):
+        if epoch and not kept:
+            iterators = [iter(each) for each in loaders]
+        for _ in range(25):
+            (x, y), (more, _) = take(0), take(1)
+            loop.optimizer.zero_grad()
+            (loop.loss(x, y) + loop.network(more).square().mean()).backward()
+            loop.optimizer.step()
+            loop.updates += 1
+            loop.count(x)
+        with torch.no_grad():
+            for x, _ in tested:
+                loop.network(x)
+    loop.say(3, validations=[4, 4, 4])
+
+
 def skipped(every=""):
     """Goes on in the midst of an epoch, or only looks at every second batch."""
     loop, batches = Loop(), loader(195)
@@ -76,6 +105,22 @@ def skipped(every=""):
                     loop.network(x)
                 continue
             loop.train(x, y)
+    loop.say(3)
+
+
+def three_times():
+    """Reads one batch ahead, and calls the network three times with each."""
+    loop, batches = Loop(), loader(205)
+    for _ in range(3):
+        iterator = iter(batches)
+        batch = next(iterator)
+        while batch is not None:
+            (x, y), batch = batch, next(iterator, None)
+            loop.optimizer.zero_grad()
+            sum(loop.loss(x * factor, y) for factor in (1, 2, 3)).backward()
+            loop.optimizer.step()
+            loop.updates += 1
+            loop.count(x)
     loop.say(3)
 
 

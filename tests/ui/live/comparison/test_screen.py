@@ -5,7 +5,8 @@ from dataclasses import replace
 from fakes.recorded import BEGIN_WALL, recorded_session
 from fakes.states import STATES, on_stage
 
-from tui.live.comparison import ComparisonBars, ComparisonScreen
+from tui.live.comparison import ComparisonBars
+from tui.live.comparison_screen import ComparisonScreen
 from tui.live.live_screen import LiveScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.messages import Replay
@@ -87,15 +88,23 @@ async def test_a_click_shows_the_same_row_where_the_live_screen_leaves_out_earli
         assert "Intel i7-9700K" in title(stage)
 
 
-async def test_the_first_run_of_a_script_says_that_there_is_nothing_to_compare(monkeypatch):
+async def test_the_first_run_of_a_script_has_no_bars_and_the_key_says_why(monkeypatch):
     said = []
     monkeypatch.setattr(LiveScreen, "notify", lambda screen, text, **how: said.append(text))
     async with shown("own-script", "live") as stage:
-        drawn = " ".join(row.strip() for row in rows(stage, ComparisonBars)).strip()
-        assert drawn == "No earlier run to compare with."
+        assert not stage.app.screen.query_one(ComparisonBars).display
         await stage.press("c")
         assert isinstance(stage.app.screen, LiveScreen)
         assert said == ["No earlier run to compare with."]
+
+
+async def test_a_row_that_does_not_compare_is_not_chosen_and_it_says_why(monkeypatch):
+    said = []
+    monkeypatch.setattr(ComparisonScreen, "notify", lambda screen, text, **how: said.append(text))
+    async with shown("training", "live", WIDE) as stage:
+        await stage.press("c", "end", "enter")
+        assert isinstance(stage.app.screen, ComparisonScreen)
+        assert said[0].startswith("not compared with ")
 
 
 async def test_what_was_chosen_once_is_compared_with_from_then_on():
@@ -104,7 +113,7 @@ async def test_what_was_chosen_once_is_compared_with_from_then_on():
         await stage.press("c", "down", "enter")
         assert isinstance(stage.app.screen, LiveScreen)
         assert "◆ run of 18 Nov 14:56" in stage.text
-        assert " than run of 18 Nov 14:56" in stage.text
+        assert " as run of 18 Nov 14:56" in stage.text
         # Another screen of this workload compares with it as well, and begins on its row.
         follower = stage.app.screen.shown_session
         stage.app.post_message(Replay([follower.path]))
@@ -113,7 +122,7 @@ async def test_what_was_chosen_once_is_compared_with_from_then_on():
         assert isinstance(stage.app.screen, ReplayScreen)
         assert stage.app.screen._comparison.reference[0] == "20261118-145600-cifar10-cnn-0002"
         await stage.press("q", "c")
-        assert title(stage) == "run of 18 Nov 14:56"
+        assert title(stage).startswith("base run of 18 Nov 14:56 ")
         # This run's own row goes back to the run before.
         await stage.press("down", "enter")
         assert "the run before" in stage.text

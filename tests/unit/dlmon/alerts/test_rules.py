@@ -31,9 +31,9 @@ from dlmon.records import (
     Notice,
     Phase,
     Result,
-    SamplesPerSecond,
     Status,
     StopCause,
+    Throughput,
 )
 from dlmon.session.gaps import Gap, GapKind, notices_in
 
@@ -153,7 +153,7 @@ def test_a_run_stalls_once_no_batch_has_ended_for_a_minute_or_ten_steps():
     assert events(session, 79)[0] == []
     known = RuleInputs(session, BEGAN + 81 * S, SETTINGS)
     _, (alert,) = evaluate(known)
-    assert (alert.event, alert.text) == (AlertEvent.STALLED, "No batch for 61 s")
+    assert (alert.event, alert.text) == (AlertEvent.STALLED, "STALLED: no batch for 61 s")
     assert alert.since == BEGAN + 20 * S
     assert alert.figures == ("epoch 1, after step 200", "a step usually takes 100 ms")
     impatient = replace(SETTINGS, stalled_s=0.5)
@@ -360,10 +360,10 @@ def ended(**changes):
                 [(AlertEvent.FAILED, f"{words} after 5 min: why")],
             )
             for kind, words in (
-                (FailureKind.OUT_OF_MEMORY, "Out of memory"),
-                (FailureKind.KILLED, "Killed"),
-                (FailureKind.EXCEPTION, "Failed with an exception"),
-                (FailureKind.UNKNOWN, "Failed"),
+                (FailureKind.OUT_OF_MEMORY, "OUT OF MEMORY"),
+                (FailureKind.KILLED, "FAILED"),
+                (FailureKind.EXCEPTION, "FAILED"),
+                (FailureKind.UNKNOWN, "FAILED"),
             )
         ),
         # Who stopped a run is not told of it.
@@ -391,14 +391,15 @@ def test_how_long_something_lasted_is_written_short(seconds, words):
 
 
 def test_an_alert_stands_among_the_notices_but_explains_no_gap_nor_stands_beside_a_result():
-    told = Alert(BEGAN + 81 * S, AlertEvent.STALLED, "No batch for 61 s", BEGAN, False, ("a", "b"))
+    text = "STALLED: no batch for 61 s"
+    told = Alert(BEGAN + 81 * S, AlertEvent.STALLED, text, BEGAN, False, ("a", "b"))
     over = Alert(BEGAN + 83 * S, AlertEvent.FINISHED, "Finished", BEGAN, False, ())
     session = training(20, told, Notice(BEGAN + 82 * S, "the sensors were restarted"))
     assert session.newest_alert == told
     session.add(over)
     notices = session.snapshot().notices
     assert [notice.text for notice in notices] == [
-        "alert: No batch for 61 s (a; b)",
+        "alert: STALLED: no batch for 61 s (a; b)",
         "the sensors were restarted",
     ]
     gap = Gap(BEGAN + 20 * S, BEGAN + 90 * S, GapKind.STALL)
@@ -417,7 +418,7 @@ def test_the_end_of_a_language_model_is_told_with_its_tokens_and_their_share_of_
     peak, told
 ):
     share, said_by = peak
-    tokens = SamplesPerSecond(41_200.0, 41_200.0, None, 0.0, None)
+    tokens = Throughput(41_200.0, 41_200.0, None, 0.0, unit="tokens/s")
     changes = {"epochs": 3, "tokens_per_second": tokens, "peak_share": share, "peak_from": said_by}
     (alert,) = ended(**changes)
     assert alert.figures == ("3 epochs", told)

@@ -45,10 +45,10 @@ def test_two_sides_of_three_runs(compare):
     exit_code, out = compare("base*", "slow-0,slow-1,slow-2")
     assert exit_code == 0
     assert "base  base-0 and 2 more" in out
-    assert "% slower than base (9.8 to 10.1 %)" in out
+    assert "× as slow as base (1.109× to 1.113×)" in out
     (rate,) = (line for line in out.splitlines() if line.startswith("samples/s"))
     assert rate.split()[-1] == "3+3"
-    assert "-10.0 %" in rate
+    assert "0.900×" in rate
     assert "~" not in rate
 
 
@@ -58,8 +58,9 @@ def test_one_run_a_side_is_marked_and_the_next_step_is_named(compare, log_dir):
         (log_dir / f"slow-{number}" / "session.jsonl").unlink()
     exit_code, out = compare("base-0", "slow-0")
     assert exit_code == 0
-    assert "? -10.0 %" in out
-    assert "New is 10.0 % slower than base (9.9 to 10.1 %, 1 run each)" in out
+    assert " 0.900× " in out
+    assert "?" not in out
+    assert "New is 1.111× as slow as base (1.109× to 1.113×, 1 run each)" in out
     with pytest.raises(UserError, match="repeat each 3 times"):
         compare("base-0", "slow-0", "--fail-if-slower", "5%")
 

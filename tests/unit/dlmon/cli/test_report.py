@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pytest
 from fakes.recorded import recorded_session, write_log
 
@@ -73,3 +74,14 @@ def test_runs_that_were_made_alike_are_compared_one_by_one_unless_sides_are_chos
 def test_sides_that_make_no_sense_are_refused(report, arguments, said):
     with pytest.raises(UserError, match=said):
         report(*arguments)
+
+
+def test_parquet_is_written_to_a_file_only(report, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match=r"^Parquet is no text: name a file for it, with -o"):
+        report("w0-0", "--format", "parquet")
+    monkeypatch.chdir(tmp_path)
+    assert report("w0*", "-o", "runs.parquet") == "saved runs.parquet\n"
+    assert report("w0-0", "--table", "epochs", "-o", "epochs.parquet") == "saved epochs.parquet\n"
+    rows = duckdb.sql("SELECT session FROM 'runs.parquet' ORDER BY session").fetchall()
+    assert rows == [("w0-0",), ("w0-1",), ("w0-2",)]
+    assert len(duckdb.sql("FROM 'epochs.parquet'").fetchall()) == 3

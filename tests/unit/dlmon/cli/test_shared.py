@@ -2,11 +2,15 @@
 
 import io
 import sys
+from contextvars import ContextVar
 
 import pytest
+from fakes.recorded import recorded_session, write_log
 
 import dlmon.cli.main
+from dlmon.cli.command_line import run_command
 from dlmon.cli.shared import settings_of
+from dlmon.render import console
 
 
 @pytest.mark.parametrize(
@@ -32,10 +36,25 @@ def test_where_the_locale_is_not_utf_8_the_screen_is_drawn_in_ascii(
     for name, value in locale.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(console, "_in_ascii", ContextVar("in_ascii", default=False))
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO(), encoding))
     assert settings_of(None).ascii == ascii
     # Whoever asks for either gets it.
     assert settings_of(not ascii).ascii != ascii
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ascii"),
+    [(["--ascii"], [], True), ([], ["--ascii"], True), ([], [], False)],
+)
+def test_ascii_before_or_after_a_command_is_for_all_that_it_prints(
+    tmp_path, capsys, monkeypatch, before, after, ascii
+):
+    monkeypatch.setattr(console, "_in_ascii", ContextVar("in_ascii", default=False))
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    log = write_log(tmp_path, recorded_session())
+    run_command([*before, "attach", "--plain", *after, str(log)])
+    assert capsys.readouterr().out.isascii() is ascii
 
 
 def test_what_an_encoding_lacks_is_written_with_a_character_that_is_like_it(monkeypatch):

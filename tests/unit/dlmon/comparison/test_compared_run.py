@@ -131,3 +131,11 @@ MODULE = {"workload": "nets.train", "command": ("python", "-m", "nets.train")}
 def test_code_or_a_module_without_a_file_is_known_by_its_command_and_directory(ours, changes, same):
     header = replace(HEADER, **OLDER, **ours)
     assert is_same_work(header, replace(header, **changes)) is same
+
+
+def test_a_script_with_an_injection_is_not_the_script_as_it_is():
+    set_by_dlmon = replace(HEADER, injected={"num_workers": 4})
+    assert not is_same_work(set_by_dlmon, HEADER)
+    assert not is_same_work(HEADER, set_by_dlmon)
+    assert not is_same_work(set_by_dlmon, replace(HEADER, injected={"num_workers": 2}))
+    assert is_same_work(set_by_dlmon, replace(HEADER, injected={"num_workers": 4}))

@@ -5,7 +5,7 @@ from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_header, script_session
 
 from dlmon.comparison.conditions import busy_at_start, compiles, first_batch_compiled
-from dlmon.figures.comparison.earlier_runs import basis_of_epoch, compile_text
+from dlmon.figures.session.compared_figure import basis_of_epoch, compile_text
 from dlmon.records import MachineFacts, SecondsPerEpoch, Trainer
 
 

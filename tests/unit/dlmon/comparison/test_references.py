@@ -17,9 +17,9 @@ from dlmon.records import (
     MachineFacts,
     Result,
     RunSeconds,
-    SamplesPerSecond,
     SecondsPerEpoch,
     StepTime,
+    Throughput,
 )
 from dlmon.statistics.ratios import Ratio
 
@@ -27,7 +27,7 @@ CIFAR = Conditions("cifar10-cnn", batch_size=100, samples=50_000, epochs=10)
 SMALL = Conditions("mnist-mlp-small", batch_size=32, samples=60_000, epochs=10)
 FASTTEXT = Conditions("imdb-fasttext", batch_size=32, samples=25_000, epochs=5)
 STEP = StepTime(median=15.0, p95=17.0, mean=16.0)
-RATE = SamplesPerSecond(median=4_266.7, mean=4_000.0, standard_error=10.0, jitter=1.0, band=40.0)
+RATE = Throughput(median=4_266.7, mean=4_000.0, standard_error=10.0, jitter=1.0, band=40.0)
 
 
 def epoch_s(value, projected=False, epochs=3):
@@ -366,7 +366,7 @@ RESULTS = st.builds(
     run_seconds=st.none() | RUN_S,
     step_ms=st.none() | st.builds(StepTime, NUMBERS, NUMBERS, st.none() | NUMBERS),
     samples_per_second=st.none()
-    | st.builds(SamplesPerSecond, NUMBERS, NUMBERS, st.none(), NUMBERS, st.none() | NUMBERS),
+    | st.builds(Throughput, NUMBERS, NUMBERS, st.none(), NUMBERS, st.none() | NUMBERS),
     wall=st.none() | NUMBERS,
 )
 

@@ -166,7 +166,7 @@ def test_scripts_of_one_name_in_different_places_are_unlike_unless_they_are_of_o
     here, there = (run(name, **script(f"/{name}/train.py", **origin)) for name in "ab")
     compared = compare_sides([here], [there])
     assert compared.unlike == ()
-    (found,) = compared.environment
+    (found,) = compared.versions
     assert (found.name, found.base, found.new) == ("path of train.py", "/a/train.py", "/b/train.py")
 
 
@@ -305,18 +305,18 @@ def test_that_the_code_of_a_script_differs_is_named_where_it_is_known_of_all():
     base = [run("a", **script(git_commit="c" * 40), script_sha256="a" * 64)]
     same = run("b", **script(git_commit="c" * 40), script_sha256="a" * 64)
     other = run("c", **script(git_commit="d" * 40), script_sha256="b" * 64)
-    assert compare_sides(base, [same]).environment == ()
-    found = {one.name: (one.base, one.new) for one in compare_sides(base, [other]).environment}
+    assert compare_sides(base, [same]).versions == ()
+    found = {one.name: (one.base, one.new) for one in compare_sides(base, [other]).versions}
     assert found == {
         "contents of train.py": ("a" * 12, "b" * 12),
         "git commit": ("c" * 12, "d" * 12),
     }
     # Of another script, it is not the contents of the first.
     another = replace(other, workload="fit.py")
-    found = [one.name for one in compare_sides(base, [another]).environment]
+    found = [one.name for one in compare_sides(base, [another]).versions]
     assert found == ["contents of the script", "git commit"]
     # A log of an earlier version says nothing of it.
-    assert compare_sides(base, [other, run("d", **script())]).environment == ()
+    assert compare_sides(base, [other, run("d", **script())]).versions == ()
 
 
 # ---- what can't be compared at all ----

@@ -201,6 +201,8 @@ ON_JAX = Framework("jax", "0.7.1", (), "cuda", "12")
 ON_TORCH = Framework("torch", "2.8.0", (), "cuda", "12.8")
 CPU = {"platform": None, "cuda": None}
 SEES_ONE = replace(TF, gpus=("H100",))
+ON_ROCM = Framework("torch", "2.8.0", ("RX",), "rocm")
+OF_AMD = MachineFacts(gpus=(GpuFacts(0, "RX", uuid="GPU-1", vendor="amd"),))
 
 
 @pytest.mark.parametrize(
@@ -216,6 +218,16 @@ SEES_ONE = replace(TF, gpus=("H100",))
         (replace(ON_JAX, **CPU), replace(ONE, cuda="12.2"), {}, "warning", "CUDA", "'jax[cuda12]'"),
         (replace(ON_TORCH, **CPU), ONE, {}, "warning", "without CUDA", "build for CUDA 13"),
         (replace(TF, platform="rocm"), ONE, {}, "warning", "for AMD's GPUs", "[and-cuda]'"),
+        (ON_ROCM, OF_AMD, {}, "ok", "sees 1 GPU (RX), as the kernel does", None),
+        (replace(ON_ROCM, gpus=()), OF_AMD, {}, "warning", "it does not say why", "/dev/kfd"),
+        (
+            replace(ON_ROCM, gpus=()),
+            OF_AMD,
+            {"HIP_VISIBLE_DEVICES": "3"},
+            "ok",
+            "and the kernel 1: HIP_VISIBLE_DEVICES is '3'",
+            None,
+        ),
         (SEES_ONE, TWO, {"CUDA_VISIBLE_DEVICES": "GPU-b"}, "ok", "is 'GPU-b'", None),
         (ON_JAX, ONE, {"JAX_PLATFORMS": "cpu"}, "ok", "JAX_PLATFORMS is 'cpu'", None),
         (

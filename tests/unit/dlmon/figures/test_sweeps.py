@@ -7,6 +7,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes.hostile_log import ATTACK
@@ -15,6 +16,7 @@ from fakes.sweeps import completed, plan_of, sweep_of
 from dlmon.figures.report.report import make_report
 from dlmon.figures.sections import Bars
 from dlmon.figures.sweeps import (
+    RunningRow,
     findings,
     lead_changes,
     outcome_text,
@@ -26,7 +28,7 @@ from dlmon.figures.sweeps import (
     sweep_table,
     without_result_text,
 )
-from dlmon.records import Began, Ended, Outcome, RunStatus, Slot, encode
+from dlmon.records import Began, Ended, Outcome, RunStatus, Slot, Throughput, encode
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
 from dlmon.render.tidy import sweep_lines
@@ -149,12 +151,34 @@ def test_what_speaks_against_its_runs_is_named_beside_a_row():
 
 def test_the_best_is_named_and_said_to_be_faster_than_the_next_where_runs_show_it():
     assert findings(once(0.5, 0.2, 0.3)) == [
-        "best: batch 64, 5,000 samples/s; 50.0 % faster than batch 128 "
+        "best: batch 64, 5,000 samples/s; 1.500× as fast as batch 128 "
         "(1 run each; --repeat 3 would show how sure that is)"
     ]
     (sentence,) = findings(thrice())
-    assert sentence.startswith("best: batch 64, 4,762 samples/s; 47.7 % faster than batch 128 (")
-    assert sentence.endswith(" %)")
+    assert sentence.startswith("best: batch 64, 4,762 samples/s; 1.477× as fast as batch 128 (")
+    assert sentence.endswith("×)")
+
+
+def noisy(ms_per_sample):
+    """Return the outcome of a run whose throughput is known to 10 % or so."""
+    outcome = completed(ms_per_sample)
+    mean = 1_000 / ms_per_sample
+    rate = Throughput(mean, mean, 0.05 * mean, 0.0, band=0.11 * mean)
+    return replace(outcome, result=replace(outcome.result, samples_per_second=rate))
+
+
+def test_with_one_run_each_none_is_called_the_best_unless_it_is_clear_as_in_compare():
+    (sentence,) = findings(sweep_of(plan_of(SIZES), [noisy(0.5)], [noisy(0.21)], [noisy(0.2)]))
+    assert sentence.startswith(
+        "no clear best: batch 128 measured fastest, 5,000 samples/s; "
+        "no clear difference from batch 64 ("
+    )
+    assert sentence.endswith("×, 1 run each; --repeat 3 would show how sure that is)")
+    (clear,) = findings(sweep_of(plan_of(SIZES), [noisy(0.5)], [noisy(0.4)], [noisy(0.2)]))
+    assert clear.startswith("best: batch 128, 5,000 samples/s; 2.00× as fast as batch 64 (")
+    vary = TWO | {"batch_size": [32, 64]}
+    unclear = sweep_of(plan_of(vary), *([noisy(t)] for t in (0.2, 0.2, 0.21, 0.21)))
+    assert lead_changes(rows_of(unclear), "device", "batch_size") == []
 
 
 def test_how_many_of_the_runs_that_are_done_have_no_result_is_said():
@@ -216,6 +240,51 @@ def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
     assert not any(is_best(sweep))
     unfinished = sweep_of(plan, [completed(0.5, seconds=9.0)])
     assert findings(unfinished) == []
+
+
+# ---- losses ----
+
+
+def with_losses(*losses, name="loss"):
+    """Return a sweep whose runs ended with these losses; a text says why one is no number."""
+    sweep = once(*(0.4 for _ in losses), vary={"lr": [*range(len(losses))]})
+    for number, (slot, outcome) in enumerate(sweep.outcomes.items()):
+        session, loss = f"session-{number}", losses[number]
+        sweep.outcomes[slot] = replace(outcome, result=replace(outcome.result, session=session))
+        values = {} if isinstance(loss, str) else {f"metric.{name}": loss}
+        sweep.figures[session] = SimpleNamespace(
+            values=values, not_numbers={name: loss} if isinstance(loss, str) else {}
+        )
+    return sweep
+
+
+def column(sweep, heading, **more):
+    table = sweep_table(sweep, **more)
+    return [row[table.headings.index(heading)] for row in table.rows]
+
+
+def test_the_last_loss_of_each_run_has_a_column_and_the_lowest_is_named():
+    sweep = with_losses(0.5, 0.25, "NaN")
+    assert column(sweep, "loss") == ["0.5000", "0.2500", "NaN"]
+    assert "lowest loss: lr 1, 0.2500" in findings(sweep)
+    as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
+    assert [row["loss"] for row in as_json["rows"]] == [0.5, 0.25, None]
+
+
+def test_the_loss_of_the_validation_is_preferred():
+    assert "lowest val_loss: lr 0, 0.1000" in findings(with_losses(0.1, 0.2, name="val_loss"))
+
+
+def test_runs_with_one_loss_have_no_lowest():
+    assert not any("lowest" in sentence for sentence in findings(with_losses(0.5, 0.5)))
+
+
+def test_a_run_that_goes_on_shows_its_epoch_its_rate_and_its_loss():
+    sweep = sweep_of(plan_of(SIZES), [completed(0.5)])
+    current = {1: RunningRow("epoch 2/3", 1234.0, (0.75, None))}
+    assert column(sweep, "status", current=current) == ["completed", "epoch 2/3", "not run"]
+    assert column(sweep, "samples/s", current=current) == ["2,000", "1,234", ""]
+    assert column(sweep, "loss", current=current) == ["", "0.7500", ""]
 
 
 # ---- a run, and a plan ----

@@ -11,8 +11,7 @@ from dlmon.comparison.compared_run import timing_of_step
 from dlmon.comparison.conditions import cores
 from dlmon.figures import units
 from dlmon.figures.session.phases import phase_text
-from dlmon.quantities import Throughput
-from dlmon.records import RunSeconds, SamplesPerSecond, SecondsPerEpoch, StepTime
+from dlmon.records import RunSeconds, SecondsPerEpoch, StepTime, Throughput
 
 # What writes a figure, and what it writes of each value; several arguments are a tuple.
 WRITTEN = {
@@ -92,7 +91,7 @@ def test_a_figure_is_written_the_way_people_read_it(write):
 def test_the_time_of_a_batch_is_written_in_its_own_unit():
     timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), None)
     assert units.duration(timing) == units.band(timing) == "3.23 ms"
-    rate = SamplesPerSecond(median=100, mean=100, standard_error=None, jitter=0, band=5)
+    rate = Throughput(median=100, mean=100, standard_error=None, jitter=0, band=5)
     timing = timing_of_step(StepTime(median=3, p95=7.9, mean=3.234), rate)
     assert units.band(timing) == "3.23 ms ± 0.17"
     assert units.duration(RunSeconds(9.02, 9, 9.1, False)) == "9.02 s"
@@ -133,10 +132,8 @@ def test_a_figure_lies_within_its_own_band_as_both_are_shown(value, half):
 
 @given(st.floats(0.01, 1e6), st.floats(0, 1e6))
 def test_a_figure_whose_band_reaches_down_to_zero_is_uncertain(value, above):
-    rate = SamplesPerSecond(median=1, mean=value, standard_error=None, jitter=0, band=above)
-    text = (
-        units.throughput(Throughput(rate, "samples/s")).removesuffix(" samples/s").replace(",", "")
-    )
+    rate = Throughput(median=1, mean=value, standard_error=None, jitter=0, band=above)
+    text = units.throughput(rate).removesuffix(" samples/s").replace(",", "")
     mean, _, half = text.partition(" ± ")
     assert not half or float(half) < float(mean) or units.with_band(rate).is_uncertain
 
@@ -160,14 +157,31 @@ def test_a_figure_whose_band_reaches_down_to_zero_is_uncertain(value, above):
 def test_a_throughput_has_a_band_of_95_percent_and_no_more_digits_than_mean_anything(
     mean, band, text
 ):
-    measured = SamplesPerSecond(mean, mean, 1.0, 1.0, band)
-    assert units.throughput(Throughput(measured, "samples/s")) == text
+    measured = Throughput(mean, mean, 1.0, 1.0, band)
+    assert units.throughput(measured) == text
+
+
+@pytest.mark.parametrize(
+    ("band", "room", "text"),
+    [
+        (24.6, 20, "5,540 ± 25 samples/s"),
+        (24.6, 19, "5,540 samples/s"),
+        (24.6, 3, "5,540 samples/s"),
+        (2769.0, 80, "5,540 ± 2,769 samples/s"),
+        (2771.0, 80, "5,540 samples/s"),
+        (13_349.0, 80, "5,540 samples/s"),
+        (None, 80, "5,540 samples/s"),
+    ],
+)
+def test_a_band_that_says_nothing_or_has_no_room_is_left_out(band, room, text):
+    measured = Throughput(5540.2, 5540.2, 1.0, 1.0, band)
+    assert units.throughput_within(measured, room) == text
 
 
 @given(st.just(0.0) | st.floats(1e-4, 1e18))
 def test_no_figure_is_written_with_an_exponent(value):
     timing = RunSeconds(value, value / 2, value * 1.5, False)
-    measured = SamplesPerSecond(value, value, 1.0, 1.0, value / 10)
+    measured = Throughput(value, value, 1.0, 1.0, value / 10)
     for text in (
         *(write(value) for write in (units.seconds, units.milliseconds, units.step_time)),
         *(write(value) for write in (units.dollars, units.energy, units.rate, units.count)),
@@ -175,7 +189,7 @@ def test_no_figure_is_written_with_an_exponent(value):
         units.ratio(value),
         *(write(timing) for write in (units.band, units.duration)),
         units.size(int(value)),
-        units.throughput(Throughput(measured, "samples/s")),
+        units.throughput(measured),
         units.memory_in_use(value, value),
         units.short_memory_in_use(value, max(1, value)),
     ):
@@ -212,3 +226,20 @@ def test_an_epoch_far_beyond_the_others_is_named_beside_what_is_usual():
 )
 def test_a_phase_is_said_in_plain_words(phase, text):
     assert phase_text(phase) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0, "just now"), (-30, "just now"), (59, "just now"), (60, "1 min ago")),
+        *((12 * 60 + 59, "12 min ago"), (3_600, "1 h ago"), (86_399, "23 h ago")),
+        *((86_400, "1 d ago"), (29 * 86_400, "29 d ago")),
+    ],
+)
+def test_how_long_ago_a_time_was(seconds, text):
+    assert units.ago(2e9 - seconds, 2e9) == text
+
+
+@pytest.mark.parametrize("wall", [2e9 + 3_600, 1.9e9])
+def test_a_time_to_come_or_long_ago_is_a_day(wall):
+    assert units.ago(wall, 2e9) == units.moment(wall, 2e9)

@@ -428,7 +428,7 @@ def test_short_pauses_are_left_out_and_the_more_there_are_the_longer_they_have_t
     assert collect([named(0, 40), *pauses, named(2000, 2110)]) == [*pauses[:2], named(2000, 2110)]
 
 
-def test_steps_that_are_profiled_are_marked_and_their_epoch_is_no_whole_one():
+def test_steps_that_are_profiled_are_marked_and_so_is_their_epoch_which_is_whole():
     records = collect(
         [begin(), *ends(4), ProfiledSteps(True), *ends(6, 4), ProfiledSteps(False), *ends(10, 6)],
         [end(), begin(1), *ends(10), end(1)],
@@ -439,7 +439,19 @@ def test_steps_that_are_profiled_are_marked_and_their_epoch_is_no_whole_one():
         (4, 2, True),
         (6, 4, None),
     ]
-    assert [each.whole for each in records if isinstance(each, Epoch)] == [False, True]
+    epochs = [each for each in records if isinstance(each, Epoch)]
+    assert [each.whole for each in epochs] == [True, True]
+    assert [each.profiled for each in epochs] == [True, None]
+    assert [each.is_timed for each in epochs] == [False, True]
+
+
+def test_a_profiled_epoch_that_was_cut_short_is_not_whole():
+    (epoch,) = (
+        each
+        for each in collect([begin(), *ends(4), ProfiledSteps(True), *ends(6, 4), end(cut=True)])
+        if isinstance(each, Epoch)
+    )
+    assert (epoch.whole, epoch.profiled) == (False, True)
 
 
 def test_what_runs_since_the_last_batch_is_known_and_a_validation_waits_for_none():

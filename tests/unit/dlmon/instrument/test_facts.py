@@ -50,13 +50,52 @@ def test_pytorch_trains_where_the_first_parameter_or_what_goes_backward_lies(
     assert device_of_training(trained_by) == found
 
 
+@pytest.mark.parametrize(
+    ("number", "environment", "name"),
+    [
+        (1, {}, "amd:1"),
+        (0, {"HIP_VISIBLE_DEVICES": "2,0"}, "amd:2"),
+        (1, {"HIP_VISIBLE_DEVICES": "1,0", "ROCR_VISIBLE_DEVICES": "3,2"}, "amd:3"),
+        (0, {"CUDA_VISIBLE_DEVICES": "1"}, "amd:1"),
+        (0, {"CUDA_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0"}, "amd:0"),
+        (0, {"ROCR_VISIBLE_DEVICES": "GPU-0213a5a6e8c1f4d2"}, "GPU-0213a5a6e8c1f4d2"),
+        (3, {"HIP_VISIBLE_DEVICES": "0"}, "amd:"),
+    ],
+)
+def test_rocms_device_is_numbered_before_the_environment_hides_some(
+    monkeypatch, number, environment, name
+):
+    properties = SimpleNamespace(name="AMD Instinct MI300X", uuid="3338")
+    torch = SimpleNamespace(
+        cuda=SimpleNamespace(get_device_properties=lambda device: properties),
+        version=SimpleNamespace(hip="6.4"),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    found = device_of_training(SimpleNamespace(type="cuda", index=number))
+    known = {"device": "gpu", "device_name": "AMD Instinct MI300X", "device_uuid": name}
+    assert found == known
+
+
+@pytest.mark.parametrize(("mask", "name"), [(None, "intel:1"), ("0.1", "intel:")])
+def test_an_intel_gpu_has_its_number_unless_the_environment_hides_some(monkeypatch, mask, name):
+    xpu = SimpleNamespace(get_device_name=lambda device: "Intel Arc A770")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(xpu=xpu))
+    if mask is not None:
+        monkeypatch.setenv("ZE_AFFINITY_MASK", mask)
+    found = device_of_training(SimpleNamespace(type="xpu", index=1))
+    assert found == {"device": "gpu", "device_name": "Intel Arc A770", "device_uuid": name}
+
+
 def tensorflow_with(gpus):
     config = SimpleNamespace(
         list_logical_devices=lambda kind: gpus,
         list_physical_devices=lambda kind: gpus,
         experimental=SimpleNamespace(get_device_details=lambda gpu: {"device_name": gpu}),
     )
-    return SimpleNamespace(config=config)
+    sysconfig = SimpleNamespace(get_build_info=lambda: {"is_rocm_build": False})
+    return SimpleNamespace(config=config, sysconfig=sysconfig)
 
 
 @pytest.mark.parametrize(

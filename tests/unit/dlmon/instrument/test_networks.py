@@ -204,6 +204,36 @@ def test_what_takes_one_token_of_a_sequence_or_is_added_multiplies_nothing():
     assert found["flops_per_token"] == OF_WEIGHTS
 
 
+def test_a_frozen_copy_beside_what_trains_is_no_part_of_the_network():
+    def tower(trains):
+        return Module(
+            into=Linear(weight=Parameter(WIDTH, WIDTH, trains=trains)),
+            out=Linear(weight=Parameter(4, WIDTH, trains=trains)),
+        )
+
+    head = Linear(weight=Parameter(WIDTH, 4, trains=False))
+    network = Module(online=tower(True), average=tower(False), head=head)
+    described = describe_network(Optimizer(*network.parameters()), called=[network])
+    assert described["parameters"] == (WIDTH + 4) * WIDTH + 4 * WIDTH
+    layers = Module(**{str(number): tower(number > 0) for number in range(3)})
+    described = describe_network(Optimizer(*layers.parameters()))
+    assert described["parameters"] == 3 * (WIDTH + 4) * WIDTH
+
+
+def test_of_several_networks_that_hold_what_trains_it_is_the_one_that_was_called():
+    class Sampler(Module):
+        pass
+
+    class Trainer(Module):
+        pass
+
+    inner = Linear(weight=Parameter(WIDTH, WIDTH))
+    holders = [Trainer(inner=inner), Sampler(inner=inner)]
+    for called in holders:
+        described = describe_network(Optimizer(*inner.parameters()), called=[called])
+        assert described["network"] == type(called).__name__
+
+
 def test_two_networks_are_not_taken_for_one():
     one, other = gpt(CONFIG), gpt(CONFIG)
     both = Optimizer(*one.parameters(), *other.parameters())

@@ -92,17 +92,21 @@ def reporter():
     return KeptReporter()
 
 
-def test_a_closure_that_is_none_is_no_closure(torch, reporter, monkeypatch):
+def test_what_can_not_be_called_is_no_closure(torch, reporter, monkeypatch):
     said, optimizer = [], object()
     counter = steps_of(reporter)
     monkeypatch.setattr(counter, "step_began", lambda _, has_closure: said.append(has_closure))
     watch_optimizers(torch.optimizers, reporter)
     [before] = torch.hooks.before
-    for given in (None, print):
-        before(optimizer, (optimizer, given), {})
-        before(optimizer, (optimizer,), {"closure": given})
+    counter.marks.is_on = True
+    # An optimizer may take its direction first, and must get it as it is.
+    for given in (None, [0.1]):
+        assert before(optimizer, (optimizer, given), {}) is None
+        assert before(optimizer, (optimizer,), {"closure": given}) is None
+    before(optimizer, (optimizer, print), {})
+    before(optimizer, (optimizer,), {"closure": print})
     before(optimizer, (optimizer,), {})
-    assert said == [False, False, True, True, False]
+    assert said == [False, False, False, False, True, True, False]
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@ import threading
 from dataclasses import replace
 
 import pytest
-from fakes.loops import FakeLoader, Optimizer, Script
+from fakes.loops import MS, FakeLoader, Optimizer, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.instrument.queued import ProfiledSteps
-from dlmon.records import Batches
+from dlmon.records import Batches, Phase
 
 
 @pytest.fixture
@@ -112,6 +112,43 @@ def test_where_there_is_an_optimiser_its_steps_count_and_not_what_goes_backward(
     reported = script.reported()
     assert reported.dt_ms == [1] + [41] * 3
     assert len(reported.models) == 1
+
+
+def test_what_goes_backward_after_the_last_step_is_no_batch_of_a_loop_without_a_loader(script):
+    """As quasi-Newton methods do, which compare the gradients before and after a step."""
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    for _ in range(4):
+        for _ in range(2):
+            script.steps.outermost.calls = 1
+            script.backward()
+        script.step(optimizer)
+        script.steps.outermost.calls = 1
+        script.backward()
+    assert script.reported().steps == 4
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_an_optimizer_that_does_all_in_a_single_step_has_trained(script, steps):
+    optimizer, script.steps.reports.has_optimizers = Optimizer(), True
+    for _ in range(steps):
+        script.steps.step_began(optimizer)
+        for _ in range(30):
+            script.backward()
+        script.steps.step_ended(optimizer)
+    reported = script.reported()
+    assert reported.dt_ms == [30] * steps
+    assert len(reported.models) == 1
+
+
+def test_a_single_step_that_goes_backward_many_times_trains_before_it_has_ended(script):
+    script.took(3)
+    begin_ns = script.now
+    script.steps.step_began(Optimizer())
+    for number in range(1, 12):
+        script.backward()
+        phases = [item for item in script.reporter.queue if isinstance(item, Phase)]
+        assert len(phases) == (number > 8)
+    assert phases == [Phase(begin_ns, "training")]
 
 
 def test_an_optimiser_that_calls_another_steps_once(script):
@@ -240,6 +277,103 @@ def test_an_evaluation_within_the_loop_after_the_last_step_is_in_the_time_of_the
     assert reported.dt_ms[:2] + reported.dt_ms[4:] == [3] * 6
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+def test_of_loaders_that_a_validation_reads_side_by_side_the_first_counts(script, gradients):
+    optimizer, loader = Optimizer(), script.loader(40, 10)
+    pair = script.loader(30, 10, wait_ms=1), script.loader(40, 10, wait_ms=1)
+    for _ in range(2):
+        for number, _ in enumerate(loader):
+            script.took(5)
+            script.step(optimizer)
+            if number == 1:
+                script.gradients = gradients
+                for _ in zip(*pair, strict=False):
+                    script.took(100)
+                script.gradients = True
+        script.gradients = gradients
+        for _ in zip(*pair, strict=False):
+            script.took(100)
+        script.gradients = True
+    reported = script.reported()
+    assert reported.dt_ms == [8] * 8
+    assert [epoch.validation.steps for epoch in reported.epochs] == [3, 3]
+    assert [epoch.validation.took_s for epoch in reported.epochs] == [0.307, 0.307]
+
+
+def test_a_validation_that_goes_on_with_iterators_of_before_takes_no_time_of_a_batch(script):
+    optimizer, loader = Optimizer(), script.loader(100, 10)
+    checks = [iter(script.loader(300, 10)) for _ in range(3)]
+    script.took(1000)
+    for _ in range(2):
+        for number, _ in enumerate(loader):
+            script.took(5)
+            script.step(optimizer)
+            if number in (2, 5):
+                with script.no_grad():
+                    for batches in checks:
+                        for _ in range(4):
+                            next(batches)
+                            script.took(10)
+    reported = script.reported()
+    assert reported.counts == [(100, 10, 10)] * 2
+    assert reported.dt_ms == [8] * 20
+    assert all(epoch.train_end <= epoch.end for epoch in reported.epochs)
+
+
+def test_a_validation_that_asks_for_all_batches_and_no_more_is_whole(script):
+    optimizer, loader, checks = Optimizer(), script.loader(40, 10), script.loader(25, 10)
+    for _ in range(2):
+        train(script, loader, optimizer)
+        batches = iter(checks)
+        for _ in range(len(checks)):
+            next(batches)
+            script.took(10)
+        del batches
+    assert [epoch.validation.steps for epoch in script.reported().epochs] == [3, 3]
+
+
+@pytest.mark.parametrize("kept", [2, 4])
+def test_batches_left_of_a_validation_do_not_make_its_loader_one_that_trains(script, kept):
+    """The script keeps the iterators of its epochs until it makes the next."""
+    optimizer, loader, checks = Optimizer(), script.loader(50, 10), script.loader(30, 10)
+    for _ in range(3):
+        batches = iter(loader)
+        for _ in range(kept):
+            next(batches)
+            script.took(5)
+            script.step(optimizer)
+        next(batches)
+        for _ in checks:
+            script.took(100)
+        rest = iter(checks)
+        next(rest)
+    reported = script.reported()
+    assert reported.counts == [(10 * kept, kept, kept)] * 3
+    assert reported.phases.count("validating") == 3
+    assert all(epoch.train_end <= epoch.end for epoch in reported.epochs)
+
+
+def test_an_epoch_begins_with_the_first_of_the_iterators_made_for_it(script):
+    """Each takes the place of the one of the epoch before, whose workers take time to stop."""
+    optimizer = Optimizer()
+    loaders = [script.loader(40, 10, opens_ms=300, stops_ms=200) for _ in range(3)]
+    begins, iterators = [], [None] * 3
+    for _ in range(2):
+        begins.append(script.now)
+        for number, loader in enumerate(loaders):
+            iterators[number] = iter(loader)
+        for _ in range(4):
+            for batches in iterators:
+                next(batches)
+            script.took(5)
+            script.step(optimizer)
+        del batches
+        script.took(60)
+    reported = script.reported()
+    assert [epoch.begin for epoch in reported.epochs] == begins
+    assert [batches.opening_us for batches in reported.batches] == [900_000, 1_500_000]
+
+
 def test_of_loaders_in_one_loop_the_first_counts_and_all_waits_do(script):
     optimizer = Optimizer()
     loader, other = script.loader(40, 10, wait_ms=2), script.loader(60, 6, wait_ms=3)
@@ -250,6 +384,112 @@ def test_of_loaders_in_one_loop_the_first_counts_and_all_waits_do(script):
     reported = script.reported()
     assert reported.counts == [(40, 4, 4)] * 2
     assert reported.wait_ms == 2 * 4 * (2 + 3)
+
+
+class Beside:
+    """Loaders that a script reads side by side with `next`; it begins each again as it ends."""
+
+    def __init__(self, *loaders):
+        self.loaders = loaders
+
+    def begin(self):
+        self.iterators = [iter(loader) for loader in self.loaders]
+
+    def take(self):
+        for number, loader in enumerate(self.loaders):
+            try:
+                next(self.iterators[number])
+            except StopIteration:
+                self.iterators[number] = iter(loader)
+                next(self.iterators[number])
+
+
+@pytest.mark.parametrize("lengths", [(4, 100), (4, 12), (100, 4), (1, 3)])
+@pytest.mark.parametrize("begins", ["each", "once"])
+@pytest.mark.parametrize("validates", [True, False])
+def test_an_epoch_goes_on_while_a_script_begins_its_loaders_again(
+    script, lengths, begins, validates
+):
+    optimizer, held_out = Optimizer(), script.loader(20, 10)
+    beside = Beside(*(script.loader(10 * length, 10) for length in lengths))
+    for epoch in range(4):
+        if epoch == 0 or begins == "each":
+            beside.begin()
+        for _ in range(10):
+            beside.take()
+            script.took(5)
+            script.step(optimizer)
+        if validates:
+            validate(script, held_out)
+    del beside
+    reported = script.reported()
+    assert (reported.steps, reported.samples) == (40, 400)
+    if begins == "once" and lengths[0] > lengths[1]:
+        # The loader that counts never ends: all is a part of its pass.
+        assert reported.counts == [(400, 40, 40)]
+    elif begins == "once" and not validates:
+        # Nothing tells where an epoch of the script ends.
+        assert (reported.counts, reported.epochs[0].whole) == ([(400, 40, 40)], False)
+    else:
+        assert reported.counts == [(100, 10, 10)] * 4
+        assert all(epoch.whole for epoch in reported.epochs)
+        steps = [epoch.validation and epoch.validation.steps for epoch in reported.epochs]
+        assert steps == [2 if validates else None] * 4
+        assert reported.models[-1].steps_per_epoch == 10
+    assert {model.loop for model in reported.models} == {0}
+
+
+def test_a_loader_that_a_loop_reads_to_its_end_gives_epochs_though_another_goes_on(script):
+    optimizer, loader = Optimizer(), script.loader(40, 10)
+    other = iter(script.loader(1000, 10))
+    for _ in range(3):
+        for _ in loader:
+            next(other)
+            script.step(optimizer)
+    assert script.reported().counts == [(40, 4, 4)] * 3
+
+
+def test_a_script_that_alone_begins_a_loader_again_makes_an_epoch_of_each_pass(script):
+    optimizer, beside = Optimizer(), Beside(script.loader(40, 10))
+    beside.begin()
+    for _ in range(12):
+        beside.take()
+        script.step(optimizer)
+    del beside
+    assert script.reported().counts == [(40, 4, 4)] * 3
+
+
+def test_a_validation_after_an_epoch_whose_iterator_is_kept_belongs_to_it(script):
+    optimizer, loader, held_out = Optimizer(), script.loader(100, 10), script.loader(20, 10)
+    for _ in range(3):
+        batches = iter(loader)
+        for _ in range(6):
+            next(batches)
+            script.took(5)
+            script.step(optimizer)
+        script.took(1)
+        validate(script, held_out)
+    del batches
+    reported = script.reported()
+    assert reported.counts == [(60, 6, 6)] * 3
+    assert [epoch.validation.steps for epoch in reported.epochs] == [2] * 3
+    # Its last step lasts as long as the others, and until the validation at most.
+    assert reported.dt_ms == [8] * 18
+    took_ms = [(epoch.validation.end - epoch.train_end) // MS for epoch in reported.epochs]
+    assert took_ms == [1 + 2 * (2 + 3) + 2] * 3
+
+
+def test_validations_between_the_steps_of_a_pass_belong_to_no_epoch_nor_does_the_last(script):
+    optimizer, batches = Optimizer(), iter(script.loader(100, 10))
+    held_out = script.loader(20, 10)
+    for _ in range(3):
+        for _ in range(3):
+            next(batches)
+            script.step(optimizer)
+        validate(script, held_out)
+    del batches
+    [epoch] = script.reported().epochs
+    assert (epoch.steps, epoch.validation) == (9, None)
 
 
 @pytest.mark.parametrize("in_reverse", [False, True])
@@ -306,7 +546,8 @@ def evaluate(script, batches, ms=3):
         script.took(ms)
 
 
-def test_a_validation_that_another_thread_reads_belongs_to_the_epoch_before_it(script):
+@pytest.mark.parametrize("held", [1, 2, 4])
+def test_a_validation_that_another_thread_reads_belongs_to_the_epoch_before_it(script, held):
     optimizer, script.steps.reports.has_optimizers = Optimizer(), True
     kept, ends = [], []
     loader, checks = script.loader(30, 10), script.loader(40, 10, kept=kept)
@@ -318,7 +559,7 @@ def test_a_validation_that_another_thread_reads_belongs_to_the_epoch_before_it(s
             script.step(optimizer)
         read_in_a_thread(checks)
         evaluate(script, 4)
-        del kept[:-1]
+        del kept[:-held]
         ends.append(script.now)
     script.took(500)
     reported = script.reported()
@@ -854,7 +1095,7 @@ def test_an_epoch_whose_validation_was_cut_short_is_not_whole_though_the_script_
     assert [epoch.whole for epoch in script.reported().epochs] == [True, False, True]
 
 
-def test_an_epoch_that_a_profiler_slowed_is_not_whole_though_the_script_leaves_each(script):
+def test_an_epoch_that_a_profiler_slowed_is_whole_and_marked_though_the_script_leaves_each(script):
     optimizer, loader = Optimizer(), script.loader(100, 10)
     for number, _ in enumerate(loader):
         if number == 4:
@@ -863,4 +1104,5 @@ def test_an_epoch_that_a_profiler_slowed_is_not_whole_though_the_script_leaves_e
         if number > 1:
             script.reporter.send(ProfiledSteps(on=number == 2))
     leave(script, loader, optimizer, 4)
-    assert [epoch.whole for epoch in script.reported().epochs] == [False, True]
+    epochs = script.reported().epochs
+    assert [(epoch.whole, epoch.profiled) for epoch in epochs] == [(True, True), (True, None)]

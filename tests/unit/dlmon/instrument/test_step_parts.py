@@ -107,7 +107,7 @@ class Steps(Script):
     def backward(self, ms=4):
         began = self.now
         if self.marks.is_on:
-            self.marks.enter(BACKWARD)
+            self.marks.begin_backward(None)
         self.took(ms)
         self.steps.went_backward(CPU, began)
         if self.marks.is_on:
@@ -266,6 +266,86 @@ def test_two_networks_that_step_in_turn_are_both_in_a_step(script):
             script.step(optimizer, ms=5)
     _, parts = script.parts()
     assert (parts["forward_us"], parts["backward_us"], parts["optimizer_us"]) == (6, 8, 10)
+
+
+class Loss:
+    """A loss that calls its hooks as PyTorch does, where ranks wait at the end of backward."""
+
+    grad_fn = "a graph"
+
+    def __init__(self, script, waits_ms):
+        self.script, self.waits_ms = script, waits_ms
+        self.hooks, self.at_the_end = [], []
+        variable = SimpleNamespace(_execution_engine=self)
+        script.torch.autograd = SimpleNamespace(Variable=variable)
+
+    def queue_callback(self, callback):
+        self.at_the_end.append(callback)
+
+    def register_hook(self, hook):
+        self.hooks.append(hook)
+        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+
+    def went_backward(self):
+        for hook in self.hooks:
+            hook(1.0)
+        self.script.took(4)
+        while self.at_the_end:
+            self.at_the_end.pop()()
+        self.script.took(self.waits_ms)
+
+
+@pytest.fixture
+def ranks(monkeypatch):
+    """Two ranks train together."""
+    distributed = SimpleNamespace(
+        is_available=lambda: True, is_initialized=lambda: True, get_world_size=lambda: 2
+    )
+    monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
+
+
+def test_what_a_rank_waits_for_after_its_own_backward_is_collective(script, ranks):
+    optimizer, marks = Optimizer(CPU), script.marks
+    loss = Loss(script, waits_ms=30)
+    for _ in script.loader(600, 10):
+        script.forward()
+        began = script.now
+        if marks.is_on:
+            marks.begin_backward(loss)
+        loss.went_backward()
+        script.steps.went_backward(CPU, began)
+        if marks.is_on:
+            marks.end_backward()
+        assert not loss.hooks
+        script.step(optimizer, ms=5)
+    _, parts = script.parts()
+    assert (parts["backward_us"], parts["collective_us"], parts["optimizer_us"]) == (4, 30, 5)
+
+
+def test_a_collective_operation_interrupts_the_part_that_it_is_in(script):
+    optimizer, marks = Optimizer(CPU), script.marks
+
+    def all_reduce():
+        part = marks.begin_collective()
+        script.took(7)
+        marks.end_collective(part)
+
+    for _ in script.loader(600, 10):
+        script.forward(1)
+        # Buffers are sent before the forward pass of a part.
+        all_reduce()
+        script.took(2)
+        script.backward()
+        script.took(1)
+        all_reduce()
+        script.took(1)
+        script.steps.step_began(optimizer)
+        all_reduce()
+        script.took(5)
+        script.steps.step_ended(optimizer)
+    _, parts = script.parts()
+    assert (parts["forward_us"], parts["backward_us"], parts["optimizer_us"]) == (3, 4, 5)
+    assert (parts["collective_us"], parts["rest_us"]) == (21, 2)
 
 
 def test_what_is_no_module_goes_forward_until_backward_begins(script):

@@ -101,6 +101,8 @@ NONE = [
     Lazy(x=ints(30, 9), edge_index=ints(2, 60)),
     [ints(4), ints(4), ints(4), ints(4)],
     (ints(4), ints(4)),
+    # A class for each graph of a dense batch comes before the nodes.
+    Lazy(y=ints(4, 1), x=floats(4, 30, 3)),
     [],
     None,
     "text",

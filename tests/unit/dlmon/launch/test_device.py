@@ -21,6 +21,13 @@ TWO_GPUS = MachineFacts(
 )
 NO_DRIVER = MachineFacts(gpus=None, why={"gpus": "no NVIDIA driver"})
 NO_GPU = MachineFacts(gpus=())
+AMD = MachineFacts(
+    gpus=(
+        *(GpuFacts(n, "AMD", f"GPU-{n}{n}", vendor="amd") for n in range(2)),
+        GpuFacts(2, "Intel", "PCI-0", vendor="intel"),
+    )
+)
+BESIDE_NVIDIA = MachineFacts(gpus=(*TWO_GPUS.gpus, GpuFacts(2, "AMD", "GPU-00", vendor="amd")))
 
 
 @pytest.mark.parametrize(
@@ -202,3 +209,49 @@ def test_whatever_is_chosen_is_there(asked, facts, own):
 )
 def test_only_for_a_run_that_may_use_them_gpus_are_woken(asked, environment, woken):
     assert may_wake(asked, environment) == woken
+
+
+@pytest.mark.parametrize(
+    ("device", "facts", "environment", "chosen", "numbers"),
+    [
+        ("auto", AMD, {}, {"ROCR_VISIBLE_DEVICES": "0", "HIP_VISIBLE_DEVICES": "0"}, (0,)),
+        ("gpu:1", AMD, {}, {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0"}, (1,)),
+        ("gpu:all", AMD, {}, {"ROCR_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "0,1"}, (0, 1)),
+        ("auto", AMD, {"HIP_VISIBLE_DEVICES": "1"}, {}, (1,)),
+        ("auto", AMD, {"ROCR_VISIBLE_DEVICES": "1,0", "HIP_VISIBLE_DEVICES": "0"}, {}, (1,)),
+        ("auto", AMD, {"CUDA_VISIBLE_DEVICES": "1"}, {}, (1,)),
+        ("auto", AMD, {"ROCR_VISIBLE_DEVICES": "GPU-11"}, {}, (1,)),
+        ("auto", AMD, {"HIP_VISIBLE_DEVICES": "7"}, {}, ()),
+        ("cpu", AMD, {}, {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}, ()),
+        ("auto", BESIDE_NVIDIA, {}, {"CUDA_VISIBLE_DEVICES": "GPU-aaaa"}, (0,)),
+        (
+            "gpu:2",
+            BESIDE_NVIDIA,
+            {},
+            {"ROCR_VISIBLE_DEVICES": "0", "HIP_VISIBLE_DEVICES": "0"},
+            (2,),
+        ),
+        ("auto", MachineFacts(gpus=AMD.gpus[2:]), {}, {}, ()),
+    ],
+)
+def test_amds_gpus_are_chosen_by_rocms_numbers(device, facts, environment, chosen, numbers):
+    choice = choose_device(device, facts, environment)
+    assert (choice.environment, choice.numbers) == (chosen, numbers)
+
+
+@pytest.mark.parametrize(
+    ("device", "facts", "says"),
+    [
+        ("gpu:2", AMD, "GPU 2 is Intel's: dlmon run trains on those of NVIDIA and AMD"),
+        ("gpu:0+2", BESIDE_NVIDIA, "--device gpu:0+2 names GPUs of several vendors"),
+        (
+            "gpu",
+            MachineFacts(gpus=AMD.gpus[2:]),
+            "there is no GPU here: dlmon run does not train on Intel's; use --device cpu",
+        ),
+    ],
+)
+def test_gpus_that_cannot_be_used_are_refused(device, facts, says):
+    with pytest.raises(DeviceError) as raised:
+        choose_device(device, facts, {})
+    assert str(raised.value) == says

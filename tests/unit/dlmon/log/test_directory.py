@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -15,19 +16,21 @@ from hypothesis import strategies as st
 from dlmon.log.directory import (
     NoSuchLog,
     SessionEntry,
-    SeveralLogs,
     ask_session,
     find_session,
     find_sessions,
     list_sessions,
     read_entry,
+    read_losses,
+    read_output,
     running_session,
+    skipped_text,
     stop_session,
 )
 from dlmon.log.folder import LOG_NAME, id_of, log_directory
 from dlmon.log.label import Label, refuse_name, write_label
 from dlmon.protocol.control import NotControlled
-from dlmon.records import Epoch, Failure, Metrics, Notice, Result, Status, encode
+from dlmon.records import Epoch, Failure, Metrics, Notice, Output, Result, Status, StepTime, encode
 from dlmon.system.this_host import boot_id, host_name
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="locks are probed on Linux")
@@ -46,6 +49,28 @@ def result(status="completed", **changes):
 def three(tmp_path):
     ids = ("20261120-145600-mnist-mlp-7f3a", "20261120-150000-cifar10-0a0b", "20261121-090000-x-1")
     return {name: log_of(tmp_path, name, wall=float(wall)) for wall, name in enumerate(ids)}
+
+
+def test_of_an_earlier_list_only_sessions_without_a_result_are_read_again(tmp_path):
+    ended, cut, gone = (
+        log_of(tmp_path, name, *records)
+        for name, *records in (("ended", result()), ("cut",), ("gone", result()))
+    )
+    before = list_sessions(tmp_path)
+    write_label(ended, Label("renamed"))
+    with cut.open("ab") as log:
+        log.write(encode(result("stopped")))
+    shutil.rmtree(gone.parent)
+    log_of(tmp_path, "new", wall=1.0)
+    now = {
+        entry.header.id: (entry.status, entry.label.name)
+        for entry in list_sessions(tmp_path, before)
+    }
+    assert now == {
+        "cut": (Status.STOPPED, None),
+        "ended": (Status.COMPLETED, None),
+        "new": (Status.INTERRUPTED, None),
+    }
 
 
 @pytest.mark.parametrize(
@@ -168,6 +193,33 @@ def test_a_session_is_found_by_id_or_unique_prefix_or_as_the_last_that_began(tmp
     assert find_session("last~1", tmp_path) == three[ids[2]]
 
 
+def test_before_the_last_only_sessions_that_can_be_compared_count(tmp_path):
+    timed = {"step_ms": StepTime(1.0, 1.0, 1.0)}
+    ends = {
+        "old": [result("completed", **timed)],
+        "stopped": [result("stopped", **timed)],
+        "failed": [result("failed", **timed)],
+        "short": [result("completed")],
+        "cut": [],
+        "newest": [result("failed")],
+    }
+    paths = {
+        name: log_of(tmp_path, name, *records, wall=float(wall))
+        for wall, (name, records) in enumerate(ends.items())
+    }
+    counted = {"last": "newest", "last~1": "cut", "last~2": "stopped", "last~3": "old"}
+    assert {text: find_session(text, tmp_path).parent.name for text in counted} == counted
+    assert find_sessions("last~2,last", tmp_path) == [paths["stopped"], paths["newest"]]
+    skips = "last~2 skips short, failed, which can't be compared"
+    assert [skipped_text(text, tmp_path) for text in ("last", "last~1", "last~2")] == [
+        "",
+        "",
+        skips,
+    ]
+    with pytest.raises(NoSuchLog, match="last~4 matches none"):
+        find_session("last~4", tmp_path)
+
+
 def test_a_session_is_found_by_the_path_of_its_log_or_folder(tmp_path, three, monkeypatch):
     path = next(iter(three.values()))
     for name in (path, path.parent, f"{path.parent}/"):
@@ -267,9 +319,11 @@ def test_a_session_is_found_by_the_script_that_a_list_shows_it_by(tmp_path):
     )
     run_of("", "4-machine", 3.0)
     assert find_session("a.py", tmp_path) == once
-    assert find_sessions("b.py", tmp_path) == [first, second]
-    with pytest.raises(SeveralLogs, match=r'^2 sessions are called "b.py", .* first: 3-z, 2-y$'):
-        find_session("b.py", tmp_path)
+    # Of several, the newest; a pattern means all.
+    assert find_session("b.py", tmp_path) == second
+    assert find_session("src/b.py", tmp_path) == second
+    assert find_sessions("b.py", tmp_path) == [second]
+    assert find_sessions("b*", tmp_path) == [first, second]
     # A name that a person gave comes first, and nothing is called like a machine alone.
     write_label(second, Label("a.py"))
     assert find_session("a.py", tmp_path) == second
@@ -408,3 +462,22 @@ def test_a_suspended_supervisor_is_asked_nothing(tmp_path, hold):
     os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
     with pytest.raises(NotControlled, match="one: the process that records it is suspended"):
         asyncio.run(ask_session(read_entry(path), {"ask": "profile", "steps": 5}))
+
+
+def test_the_losses_are_read_evenly_over_a_log_and_no_other_record_counts(tmp_path):
+    first, *_ = recorded_session()
+    losses = [Metrics(first.t + n, {"loss": 100.0 - n}) for n in range(1, 100)]
+    log = write_log(tmp_path, [first, Notice(first.t, 'a "loss" in words'), *losses])
+    read = read_losses(log, 5)
+    assert read[-1] == 1.0
+    assert read == sorted(read, reverse=True)
+    assert len(read) >= 4
+    assert read_losses(write_log(tmp_path, [first], "none"), 5) == []
+
+
+def test_the_newest_output_is_read_oldest_first(tmp_path):
+    first, *_ = recorded_session()
+    lines = [Output(first.t + n, "stdout", f"line {n}") for n in range(10)]
+    log = write_log(tmp_path, [first, *lines, Notice(first.t + 20, "no output")])
+    assert [line.text for line in read_output(log, 2)] == ["line 8", "line 9"]
+    assert len(read_output(log)) == 10

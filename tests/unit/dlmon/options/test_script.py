@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.options.script import ScriptRun, UnreadableScript, read_script
+from dlmon.options.jobs import make_script_job
+from dlmon.options.run_options import RunOptions
+from dlmon.options.script import (
+    ScriptRun,
+    UnreadableScript,
+    last_script,
+    read_script,
+    remember_script,
+)
 
 
 def read(command="", **typed):
@@ -20,7 +28,7 @@ def test_a_command_is_split_as_a_shell_splits_it_and_shown_with_all_that_was_typ
     assert run == ScriptRun((sys.executable, "my script.py", "--epochs", "3"))
     run = read("python3 train.py", directory=str(tmp_path), name="base line", repeat="3")
     assert run.command_line == (
-        f"dlmon exec --directory {shlex.quote(str(tmp_path))} --name 'base line' --repeat 3 "
+        f"dlmon sweep --directory {shlex.quote(str(tmp_path))} --name 'base line' --repeat 3 "
         "-- python3 train.py"
     )
 
@@ -69,3 +77,33 @@ def test_a_tilde_is_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     run = read("ls ~/data", directory="~")
     assert run == ScriptRun(("ls", str(tmp_path / "data")), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "first_stays"),
+    [
+        ({"UV": "/bin/uv"}, False),
+        ({"UV": "/bin/uv", "VIRTUAL_ENV": sys.prefix}, True),
+        ({}, True),
+    ],
+    ids=["uvx", "active environment", "put there by a person"],
+)
+def test_a_bare_python_is_that_of_the_caller(monkeypatch, tmp_path, changes, first_stays):
+    """uvx puts the environment of the tool first in PATH."""
+    for name in ("UV", "VIRTUAL_ENV"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in changes.items():
+        monkeypatch.setenv(name, text)
+    monkeypatch.setenv("PATH", f"{sys.prefix}/bin:/usr/bin:/bin")
+    job = make_script_job(("python", "train.py"), None, tmp_path, RunOptions())
+    assert job.environment == ({} if first_stays else {"PATH": "/usr/bin:/bin"})
+
+
+@pytest.mark.parametrize("text", ["", "[]", '["/work"]', '[1, "a"]', "{}", '[null, "a"]', "1"])
+def test_a_script_that_was_not_kept_well_is_none(monkeypatch, tmp_path, text):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert last_script() is None
+    remember_script(("python", "train.py", "a b"), "/work")
+    assert last_script() == ScriptRun(("python", "train.py", "a b"), "/work")
+    (tmp_path / "dlmon" / "last-script").write_text(text)
+    assert last_script() is None

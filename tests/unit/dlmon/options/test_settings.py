@@ -18,6 +18,7 @@ from dlmon.options.settings import (
     remembered,
     settings_path,
 )
+from dlmon.protocol.job import Job
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_every_key_is_taken(config):
         "device": "gpu:1", "devices": 1, "batch_size": 64, "epochs": 2, "steps": 50, "seconds": 3.0,
         "threads": 4, "cpus": 1, "data": "synthetic", "mode": "inference", "jit": "off",
         "precision": "mixed_float16", "backend": "jax", "python": "/bin/sh", "interval": 2.0,
-        "pcie": True, "price": "0.5",
+        "pcie": True, "price": "0.5", "to": "wandb",
     }  # fmt: skip
     assert set(run) == set(SETTINGS)
     text = """
@@ -61,6 +62,9 @@ def test_every_key_is_taken(config):
         lab = ["gpu1", "ada@gpu2", "ssh://gpu3:2222"]
         Cloud-2_b = []
 
+        [metrics]
+        serve = "0.0.0.0:9000"
+
         [run]
         """
     config("\n".join([text, *(f"{name} = {json.dumps(value)}" for name, value in run.items())]))
@@ -71,6 +75,7 @@ def test_every_key_is_taken(config):
         notification=True,
         log_dir="/data/sessions",
         slurm="-p gpu",
+        serve="0.0.0.0:9000",
         hosts={"lab": ("gpu1", "ada@gpu2", "ssh://gpu3:2222"), "Cloud-2_b": ()},
         run=RunOptions(**run),
     )
@@ -94,6 +99,10 @@ def test_every_key_is_taken(config):
         ("[run]\ncpus = 0", "in [run], the number of CPUs must be at least 1, not 0"),
         ("[run]\nprice = 0.5", "run.price must be text in quotes, not 0.5"),
         ("run = 3", "run must be a table"),
+        ("metrics = 3", "metrics must be a table: write [metrics], and serve below it"),
+        ("[metrics]\nserve = 9817", "metrics.serve must be text in quotes, not 9817"),
+        ("[metrics]\nserve = 'gpu1'", "metrics.serve: metrics are served at ADDRESS:PORT, as"),
+        ("[metrics]\nport = 1", "there is no key metrics.port; known are serve"),
         ("host = 3", "there is no key host; did you mean hosts?"),
         ("hosts = ['gpu1']", "hosts must be a table: write [hosts], and a group a line below it"),
         ("[hosts]\nlab = 'gpu1'", "hosts.lab must be a list of hosts in quotes, not 'gpu1'"),
@@ -213,9 +222,15 @@ def test_wrong_alerts_are_refused_in_a_sentence_without_the_address(config, text
     ("name", "sentence"),
     [
         ("nrod", 'there is no theme "nrod"; did you mean nord?'),
-        ("xyzzy", 'there is no theme "xyzzy"; F3 in dlmon lists'),
+        ("xyzzy", 'there is no theme "xyzzy"; t in dlmon lists'),
     ],
 )
 def test_a_theme_that_no_screen_has_is_refused(name, sentence):
     with pytest.raises(SettingsError, match=re.escape(sentence)):
         check_theme(name, ["nord", "dracula"])
+
+
+def test_a_session_of_this_machine_gets_what_the_settings_say_of_such():
+    job = Settings(end_with_terminal=True, serve="9000").applied_to(Job("", (), {}, "logs"))
+    assert (job.ends_with_terminal, job.serve) == (True, "9000")
+    assert Settings().applied_to(job) == Job("", (), {}, "logs")

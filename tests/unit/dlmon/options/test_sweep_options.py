@@ -15,6 +15,7 @@ from dlmon.cli.shared import UserError
 from dlmon.cli.sweep import HELP, sweep
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.options.run_options import LEAST_TIME_IN_SWEEP_S, OPTIONS, RunOptions
+from dlmon.options.script_sweep import make_script_plan
 from dlmon.options.sweep_options import (
     ALL,
     VARIED,
@@ -147,12 +148,15 @@ def test_an_option_that_is_given_and_varied_is_refused(key, tmp_path):
 def test_the_help_shows_sweeps_that_can_be_made():
     lines = HELP.replace("\\\n", " ").splitlines()
     commands = [shlex.split(line) for line in lines if line.startswith("  dlmon sweep ")]
-    assert len(commands) == 7
-    for _, _, workload, *arguments in commands:
+    assert len(commands) == 9
+    workloads = [words for words in commands if "--" not in words]
+    for _, _, workload, *arguments in workloads:
         pairs = list(zip(arguments[::2], arguments[1::2], strict=True))
         vary = [text for flag, text in pairs if flag == "--vary"]
         repeats = next((int(text) for flag, text in pairs if flag == "--repeat"), 1)
         assert make_plan(workload, RunOptions(), vary, repeats, seed=1).order
+    for _, _, _, vary, _, *command in (words for words in commands if "--" in words):
+        assert make_script_plan(command, None, RunOptions(), [vary], 1, seed=1)
 
 
 def test_all_stands_for_every_workload_in_the_order_of_the_catalog():
@@ -292,6 +296,6 @@ def test_the_command_takes_every_option_of_a_run_but_those_of_its_launch():
     options = {spec.name for spec in fields(RunOptions)}
     assert options - taken == {"detach", "pcie"}
     own = {"workload", "vary", "repeat", "resume", "plain", "as_json", "ascii", "no_alerts"}
-    own |= {"slurm", "at_once"}
+    own |= {"slurm", "at_once", "directory", "links", "window_s"}
     assert taken - options == own
     assert not {"detach", "log_dir", "price"} & set(VARIED)

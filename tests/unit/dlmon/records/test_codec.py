@@ -19,6 +19,7 @@ from dlmon.records import (
     Epoch,
     FailureKind,
     Gpu,
+    LoopResult,
     Machine,
     Outcome,
     RecordError,
@@ -26,6 +27,7 @@ from dlmon.records import (
     Result,
     SecondsPerEpoch,
     Status,
+    Throughput,
     codec,
     decode,
     encode,
@@ -38,7 +40,15 @@ ANY_RECORD = st.one_of(*(of_type(cls) for cls in RECORD_TYPES))
 
 
 def cleaned(value):
-    """Clean every text in a record, as decode promises to."""
+    """Clean every text in a record, and set each throughput's unit, as decode promises to."""
+    if isinstance(value, Result | LoopResult):
+        main_unit = "steps/s" if value.counts_steps else "samples/s"
+        units = {"samples_per_second": main_unit, "tokens_per_second": "tokens/s"}
+        rates = {name: getattr(value, name) for name in units}
+        value = replace(
+            value,
+            **{n: replace(rate, unit=units[n]) for n, rate in rates.items() if rate is not None},
+        )
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
@@ -352,3 +362,21 @@ def test_a_result_with_such_words_is_read():
     reported = decode(result_line(**words))
     assert (reported.status, reported.failure) == (Status.UNKNOWN, FailureKind.UNKNOWN)
     assert reported.lacking == {"step_ms": Requirement.UNKNOWN}
+
+
+@pytest.mark.parametrize(("counts_steps", "unit"), [(True, "steps/s"), (None, "samples/s")])
+def test_throughputs_of_logs_without_units_have_those_of_their_keys(counts_steps, unit):
+    rate = Throughput(1.0, 1.0, None, 0.0)
+    loop = LoopResult(samples_per_second=rate, counts_steps=counts_steps)
+    result = replace(
+        result_of(1.0),
+        samples_per_second=rate,
+        tokens_per_second=rate,
+        counts_steps=counts_steps,
+        loops=(loop,),
+    )
+    line = encode(result).replace(b',"unit":"samples/s"', b"")
+    assert b"unit" not in line
+    read = decode(line)
+    assert read.tokens_per_second.unit == "tokens/s"
+    assert {read.samples_per_second.unit, read.loops[0].samples_per_second.unit} == {unit}

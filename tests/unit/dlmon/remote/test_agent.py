@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from fakes.recorded import recorded_session, write_log
+from fakes.recorded import recorded_session
 from fakes.screens import GrowingLog
 from fakes.submitted import Queue, submit
 
@@ -18,8 +18,8 @@ from dlmon.protocol.job import Job
 from dlmon.records import Batches, Machine, Model, Status, StopCause, read_object
 from dlmon.records.codec import encode
 from dlmon.remote import agent
-from dlmon.remote.agent import running_logs
 from dlmon.remote.ssh import HostRefusal
+from dlmon.session import running_sessions
 from dlmon.session.follower import SessionFollower
 from dlmon.slurm import job_follower as watch
 from dlmon.slurm import standing
@@ -31,23 +31,6 @@ from dlmon.system.this_host import boot_id, host_name
 def session(name):
     header, *records = recorded_session(session_id=name)
     return [replace(header, host=host_name(), boot_id=boot_id()), *records]
-
-
-def test_what_has_begun_is_found_until_it_is_over_and_what_is_over_read_once(tmp_path, monkeypatch):
-    read, read_entry = [], agent.read_entry
-    monkeypatch.setattr(agent, "read_entry", lambda path: read.append(path) or read_entry(path))
-    logs = partial(running_logs, tmp_path, set())
-    over = write_log(tmp_path, session("over"), "over")
-    assert (logs(), logs(), read) == ([], [], [over])
-    (tmp_path / "unfinished").mkdir()
-    (tmp_path / "unfinished" / "session.jsonl").touch()
-    assert logs() == []
-    begun = GrowingLog(tmp_path, session("begun")[:5])
-    try:
-        assert logs() == logs() == [begun.path]
-    finally:
-        begun.drop_lock()
-    assert logs() == []
 
 
 def sent_of(tmp_path, records):
@@ -73,7 +56,7 @@ def test_what_a_session_does_now_is_sent_and_nothing_that_it_did_before(
     tmp_path, monkeypatch, has_epochs, epochs
 ):
     """Each record is a slice of its own, as in a log that takes long to read."""
-    monkeypatch.setattr(agent, "SLICE_S", 0.0)
+    monkeypatch.setattr(running_sessions, "SLICE_S", 0.0)
     monkeypatch.setattr(dlmon.session.follower, "AT_ONCE", 1)
     of_model = {"has_epochs": has_epochs, "mode": "train"}
     records = recorded_session("training", session_id="runs")
@@ -95,7 +78,7 @@ def test_a_session_whose_next_step_is_overdue_is_not_sent_as_one_that_just_train
     later = [replace(reading, t=last_t + second * 10**9) for second in range(1, 21)]
     for more, now, overdue_s in (([], last_t, None), (later, later[-1].t, 20)):
         monkeypatch.setattr(
-            agent, "SessionFollower", partial(SessionFollower, clock=lambda now=now: now)
+            running_sessions, "SessionFollower", partial(SessionFollower, clock=lambda now=now: now)
         )
         *_, said = sent_of(tmp_path / str(overdue_s), [*records, *more])
         assert said["phase"] == "training"

@@ -6,7 +6,8 @@ import pytest
 from fakes.hosts import BEGIN_WALL, GIB, FakeHost, facts, live, sample, session
 from fakes.screens import Clock
 
-from dlmon.records import Gpu, Notice, Process
+from dlmon.figures.machine.readings import no_gpu_text
+from dlmon.records import Gpu, GpuFacts, Notice, Process, RateNow
 from dlmon.records.machine import MAX_ON_GPUS
 from dlmon.remote.connection import ClockDifference
 from dlmon.remote.host import Age, HostState, RunningSession, is_free
@@ -181,12 +182,13 @@ def test_any_time_can_be_that_of_a_sample(host, t):
 
 def test_the_sessions_are_as_the_host_tells_them(host):
     assert host.snapshot().sessions is None
-    host.run(session(1), session(2, gpus=[], epochs=None, samples_per_second=None))
+    host.run(session(1), session(2, gpus=[], epochs=None, rates=[]))
     first, second = host.snapshot().sessions
+    rates = (RateNow(5_540.0, "samples/s"),)
     assert first == RunningSession(
-        "20261122-210401-cifar10-cnn-001", "cifar10-cnn", None, "training", 3, 10, 5_540.0, (0,)
+        "20261122-210401-cifar10-cnn-001", "cifar10-cnn", None, "training", 3, 10, rates, (0,)
     )
-    assert (second.epoch, second.epochs, second.samples_per_second) == (3, None, None)
+    assert (second.epoch, second.epochs, second.rates) == (3, None, ())
     host.run()
     assert host.snapshot().sessions == ()
 
@@ -194,8 +196,13 @@ def test_the_sessions_are_as_the_host_tells_them(host):
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"epoch": "3"}, {"epochs": True}, {"samples_per_second": "fast"}, {"gpus": 3}),
-        *({"epoch": 10**40}, {"samples_per_second": float("nan")}, {"session": None}, {"mode": 7}),
+        *({"epoch": "3"}, {"epochs": True}, {"rates": "fast"}, {"gpus": 3}),
+        *(
+            {"epoch": 10**40},
+            {"rates": [{"per_second": float("nan"), "unit": "samples/s"}]},
+            {"session": None},
+            {"mode": 7},
+        ),
     ],
 )
 def test_a_session_of_which_a_host_says_what_can_not_be_is_left_out(host, wrong):
@@ -256,7 +263,6 @@ OF_ANOTHER_NAMESPACE = Process(2, "ada", "python3", why={"gpus": "the driver rep
         (one_gpu(memory_mib=None), False),
         (replace(one_gpu(), processes=None), False),
         (replace(one_gpu(), why={"processes": "not permitted"}), False),
-        (one_gpu(processes=(Process(1, "ada", "sh", why={"gpus": "not supported"}),)), False),
         # A full table may lack who is on it.
         (one_gpu(processes=OTHERS[1:]), True),
         (one_gpu(processes=OTHERS), False),
@@ -264,6 +270,53 @@ OF_ANOTHER_NAMESPACE = Process(2, "ada", "python3", why={"gpus": "the driver rep
 )
 def test_a_gpu_is_free_that_nobody_uses_as_far_as_is_known(machine, is_it):
     assert is_free(machine.gpus[0], machine, facts(gpus=1).machine) is is_it
+
+
+@pytest.mark.parametrize(
+    ("machine", "is_it"),
+    [
+        # Its memory alone says whether somebody computes on it: the least that does holds more.
+        (one_gpu(), True),
+        (one_gpu(memory_mib=100), False),
+        (one_gpu(utilization_pct=5), False),
+        # The driver lists only this container's processes.
+        (one_gpu(memory_mib=100, processes=(on_gpu(1),)), False),
+        (one_gpu(processes=(on_gpu(0),)), False),
+    ],
+)
+def test_a_gpu_with_memory_in_use_by_nobody_who_is_seen_is_not_free(machine, is_it):
+    known = replace(
+        facts(gpus=1).machine, sees_every_process=False, why={"sees_every_process": "hidden"}
+    )
+    assert is_free(machine.gpus[0], machine, known) is is_it
+    row = Process(1, "ada", "sh", why={"gpus": "not supported"})
+    machine = replace(machine, processes=(*machine.processes, row))
+    assert is_free(machine.gpus[0], machine, facts(gpus=1).machine) is is_it
+
+
+@pytest.mark.parametrize(
+    ("machine", "is_it"),
+    [
+        (one_gpu(memory_mib=39 * GIB), True),
+        (one_gpu(memory_mib=40 * GIB), False),
+        (one_gpu(memory_mib=9 * GIB, processes=(on_gpu(0),)), False),
+        (one_gpu(memory_mib=9 * GIB, processes=(OF_ANOTHER_NAMESPACE,)), True),
+    ],
+)
+def test_a_gpu_that_uses_the_systems_memory_can_be_free(machine, is_it):
+    gpu = GpuFacts(0, "NVIDIA GB10", memory_mib=80 * GIB, memory_kind="system")
+    known = replace(facts(gpus=1).machine, gpus=(gpu,))
+    assert is_free(machine.gpus[0], machine, known) is is_it
+
+
+def test_a_gpu_is_free_once_it_has_been_idle_for_ten_seconds(host, clock):
+    live(host, clock)
+    clock.advance(1)
+    host.connection.report(sample(clock(), busy=(0, 1), processes=()))
+    for second in range(12):
+        clock.advance(1)
+        host.connection.report(sample(clock(), busy=(), processes=()))
+        assert host.snapshot().free_gpus == ({0, 1} if second >= 9 else set()), second
 
 
 def test_only_figures_of_now_make_a_gpu_free(host, clock):
@@ -287,11 +340,13 @@ def test_gpus_that_are_no_longer_reported_stay_with_the_reason_and_where_are_non
     host.connection.report(replace(sample(clock()), gpus=None, why={"gpus": "lost"}))
     snapshot = host.snapshot()
     assert [(gpu.index, gpu.why["power_w"]) for gpu in snapshot.gpus] == [(0, "lost"), (1, "lost")]
-    assert snapshot.no_gpus is None
+    assert no_gpu_text(snapshot.machine, snapshot.facts) == ""
     other = FakeHost("gpu2", clock)
     other.start()
     live(other, clock, gpus=0)
-    assert other.snapshot().no_gpus == "no NVIDIA driver: libnvidia-ml.so.1 was not found"
+    without = other.snapshot()
+    why = "no GPU: no NVIDIA driver: libnvidia-ml.so.1 was not found"
+    assert no_gpu_text(without.machine, without.facts) == why
 
 
 def test_the_load_is_that_of_the_gpus_over_a_minute_else_of_the_cpu(clock):

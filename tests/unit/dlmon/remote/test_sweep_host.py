@@ -157,6 +157,16 @@ async def test_a_stop_is_asked_for_once_on_each_connection(running, link):
     assert link.sent == [("stop", {"session": "one"})] * 2
 
 
+async def test_a_stop_is_for_the_run_that_goes_on_alone(running, link):
+    running.stop()
+    await running.finish_run()
+    await running.launch(JOB)
+    running.poll()
+    assert len(link.sent) == 1
+    running.stop()
+    assert link.sent == [("stop", {"session": "one"})] * 2
+
+
 async def test_a_stop_without_a_connection_waits_for_one_more_try(running, link):
     link.lose()
     running.poll()

@@ -22,9 +22,9 @@ from tui.drawing.ascii_filter import PlainCharacters
         ("plain", "plain"),
         ("🔎 a", ">  a"),
         ("━━╸── ▏◂ auto ▸", "===-- |< auto >"),
-        # A line, a gap in it, a filled area, what is striped above a part, a faint area.
+        # A line, a gap in it, a filled area, what is striped above a part.
         ("⠤⠒⠉⠁ ⡇", "_--' |"),
-        ("⣀⣤⣶⣿⡐", "__##."),
+        ("⣀⣤⣶⣿", "__##"),
         ("⢕", ":"),
         # A cluster of characters takes the cells that it took.
         ("👩🏽‍🚀 up", "?? up"),

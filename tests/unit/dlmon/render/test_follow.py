@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_machine, recorded_session, write_log
 from fakes.scripts import script_session
+from fakes.suspended import suspended
 
 import dlmon.render.follow
 import dlmon.session.follower
@@ -13,12 +14,14 @@ from dlmon.exit_codes import FAILED
 from dlmon.notification import DesktopAlerts
 from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase, Stack
 from dlmon.render.follow import _Following, follow
+from dlmon.render.summary import Ending
+from dlmon.session.session import time_of
 
 
 def followed(tmp_path, capsys, records, exit_code=0):
-    """Return what is printed of a session."""
-    write_log(tmp_path, records, "shown")
-    assert follow(tmp_path / "shown" / "session.jsonl", None) == exit_code
+    """Return what is printed of a session, with all figures."""
+    log = write_log(tmp_path, records, "shown")
+    assert follow(log, None, ending=Ending(verbose=True)) == exit_code
     return capsys.readouterr().out
 
 
@@ -119,6 +122,22 @@ def test_lines_are_stamped_with_when_it_happened_not_with_when_they_were_read(
     begun, *_, ended = [at for at, text in stamped if text.startswith("epoch ")]
     assert "14:56:01" <= times["compiling"] < begun < ended < "14:57:00"
     assert [at for at, _ in stamped] == sorted(at for at, _ in stamped)
+
+
+def test_a_suspension_is_in_no_duration_and_in_every_time_of_day(utc, tmp_path, capsys):
+    records = recorded_session()
+    printed = followed(tmp_path, capsys, records)
+    middle = (records[0].t + max(r.end for r in records if isinstance(r, Epoch))) // 2
+    stack = Stack(middle + 10**8, middle - 10**8, 1, 1, ())
+    at = next(n for n, r in enumerate(records) if (time_of(r) or 0) > stack.t)
+    log = suspended([*records[:at], stack, *records[at:]], [(middle, 600 * 10**9)])
+    later = followed(tmp_path / "suspended", capsys, log)
+    assert re.search(r"^suspended +600 s, in no figure$", later, re.MULTILINE)
+    assert "without a batch" not in later
+    took = "  (epoch [0-9]/3 took [0-9.]+ s)"
+    assert re.findall(took, later) == re.findall(took, printed)
+    assert "14:57" not in printed
+    assert re.search("^15:06:[0-9]{2}  epoch 3/3 took", later, re.MULTILINE)
 
 
 def test_each_sample_of_a_recorded_machine_is_a_line_with_what_did_not_change(tmp_path, capsys):

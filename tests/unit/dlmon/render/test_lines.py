@@ -9,7 +9,7 @@ from dlmon.render.lines import lines_of
 
 TABLE = Table(
     ("", "base", "new", "change", "95 % interval", "p", "n"),
-    (("samples/s", "900", "950", "+5.5 %", "+5.2 to +5.8 %", "0.001", "2+2"),),
+    (("samples/s", "900", "950", "1.055×", "1.052× to 1.058×", "0.001", "2+2"),),
     (False, *(True,) * 6),
     dropped=("n", "p", "95 % interval"),
     levels=("good",),

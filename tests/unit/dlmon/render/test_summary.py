@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,11 +18,12 @@ from fakes.screens import of_this_boot
 from fakes.scripts import script_session
 from fakes.sweeps import plan_of
 
-from dlmon.figures.session.summary import SessionOutcome, summary_rows
+from dlmon.figures.report.summary import SessionOutcome, summary_rows
+from dlmon.figures.sweeps import in_short
 from dlmon.log.label import Label, write_label
 from dlmon.records import Ended, Machine, NamedPause, Outcome, RunStatus, Status, TimePart
 from dlmon.render.follow import follow
-from dlmon.render.summary import print_exit_message, print_sweep_exit_message
+from dlmon.render.summary import Ending, print_exit_message, print_sweep_exit_message
 from dlmon.session.follower import SessionFollower
 from dlmon.session.reasons import NOT_IN_PROJECTION
 from dlmon.sweep.log import SweepWriter, new_header
@@ -29,10 +32,13 @@ from dlmon.sweep.runner import SweepRun
 WITHOUT_A_FIGURE = dict.fromkeys(("seconds_per_epoch", "samples_per_second", "step_ms"))
 
 
+VERBOSE = Ending(verbose=True)
+
+
 def followed(tmp_path, capsys, records):
-    """Return what is printed of a session."""
-    write_log(tmp_path, records, "shown")
-    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    """Return what is printed of a session, with all figures."""
+    log = write_log(tmp_path, records, "shown")
+    assert follow(log, None, ending=VERBOSE) == 0
     return capsys.readouterr().out
 
 
@@ -59,7 +65,7 @@ def test_the_summary_shows_what_a_run_cost_and_how_it_computed(tmp_path, capsys)
 def test_a_session_is_shown_with_its_name_and_note(tmp_path, capsys):
     log = write_log(tmp_path, recorded_session(), "shown")
     write_label(log, Label("base", "a <b>note</b> [/x]"))
-    assert follow(log, None) == 0
+    assert follow(log, None, ending=VERBOSE) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^name +base *$", printed, re.MULTILINE)
     assert re.search(r"^note +a <b>note</b> \[/x\] *$", printed, re.MULTILINE)
@@ -71,7 +77,7 @@ def test_a_session_is_shown_with_its_name_and_note(tmp_path, capsys):
 def test_the_summary_says_which_part_a_projection_leaves_out(tmp_path, capsys):
     header, *records, result = recorded_session(ended=0, cut_after=400, status="stopped")
     write_log(tmp_path, [header, *records, result], "shown")
-    follow(tmp_path / "shown" / "session.jsonl", None)
+    follow(tmp_path / "shown" / "session.jsonl", None, ending=VERBOSE)
     printed = capsys.readouterr().out
     assert re.search(r"\(projected mean epoch, without validation\) *$", printed, re.MULTILINE)
     assert re.search(r"^▶ +this run +~ 9\.\d+ s .*without validation", printed, re.MULTILINE)
@@ -85,6 +91,79 @@ def test_a_run_without_a_figure_gets_no_table_of_others(tmp_path, capsys):
     untrained = [*recorded_session("compiling"), replace(whole[-1], **WITHOUT_A_FIGURE)]
     assert "GTX 1080 Ti" not in followed(tmp_path / "untrained", capsys, untrained)
     assert "GTX 1080 Ti" in followed(tmp_path / "whole", capsys, whole)
+
+
+def lines_at_the_end(log, capsys, monkeypatch):
+    """Return the lines that a terminal of 80 columns shows of a session that is over."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    print_exit_message(SessionFollower(log), stops=False)
+    said = capsys.readouterr()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", said.out + said.err).splitlines()
+    return [part for line in lines for part in re.findall(".{80}|.+$", line) or [""]]
+
+
+RECORDED = sorted((Path(__file__).parents[3] / "golden" / "sessions").glob("*/session.jsonl"))
+
+
+@pytest.mark.parametrize("log", RECORDED, ids=lambda log: log.parent.name)
+def test_a_recorded_session_ends_with_at_most_ten_lines(tmp_path, capsys, monkeypatch, log):
+    shutil.copytree(log.parent, tmp_path / log.parent.name)
+    lines = lines_at_the_end(tmp_path / log.parent.name / log.name, capsys, monkeypatch)
+    assert len(lines) <= 10
+    # What another machine records may go on.
+    assert any("; recorded in" in line or "is still running" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ({"status": "failed"}, "what went wrong    OUT OF MEMORY: memory ran out"),
+        ({"nan_loss": True}, "what went wrong    NAN LOSS"),
+        ({"status": "stopped", "gpus": 2}, "seconds per epoch  10.66 s ± 0.01"),
+        ({}, "time               ▓██████████▒  ▓ start 8 %"),
+    ],
+)
+def test_a_session_ends_with_what_a_person_reads_first(
+    tmp_path, capsys, monkeypatch, records, said
+):
+    write_log(tmp_path, recorded_session(session_id="before", begin_wall=1.7e9), "before")
+    log = write_log(tmp_path, recorded_session(**records), "shown")
+    lines = lines_at_the_end(log, capsys, monkeypatch)
+    assert len(lines) <= 10
+    assert any(line.startswith(said) for line in lines), lines
+
+
+CUDA_ERROR = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
+    "capacity of 79.11 GiB of which 3.07 GiB is free. Including non-PyTorch memory, this process "
+    "has 76.03 GiB memory in use. Of the allocated memory 50.00 GiB is allocated by PyTorch, and "
+    "25.32 GiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large "
+    "try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
+)
+
+
+def test_a_run_out_of_memory_ends_with_its_message_once_and_in_full_and_what_to_try(
+    tmp_path, capsys, monkeypatch
+):
+    *records, result = recorded_session(status="failed")
+    records.append(replace(result, error=CUDA_ERROR))
+    lines = lines_at_the_end(write_log(tmp_path, records, "shown"), capsys, monkeypatch)
+    assert len(lines) <= 10
+    text = " ".join(" ".join(lines).split())
+    assert text.count("20.0 GiB asked for, 3.1 GiB of 79.1 GiB free") == 1
+    assert "CUDA out of memory" not in text
+    assert "try set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: 25.3 GiB was there" in text
+    assert "or use a smaller batch than 100" in text
+    wrong = lines[: next(i for i, line in enumerate(lines) if "; recorded in" in line)]
+    assert not any("…" in line for line in wrong if line[:1] in "w t")
+
+
+def test_a_recording_of_eight_gpus_ends_with_at_most_ten_lines(tmp_path, capsys, monkeypatch):
+    log = write_log(tmp_path, recorded_machine(gpus=8, energy=True))
+    lines = lines_at_the_end(log, capsys, monkeypatch)
+    assert len(lines) <= 10
+    assert any(line.startswith("energy") for line in lines)
 
 
 def summed_up(session, status=Status.COMPLETED):
@@ -179,8 +258,8 @@ def test_what_is_wrong_with_reference_figures_is_said_beside_the_summary(
     own = tmp_path / "published.csv"
     monkeypatch.setenv("DLMON_PUBLISHED", str(own))
     own.write_text("nonsense\n")
-    write_log(tmp_path, recorded_session(), "shown")
-    assert follow(tmp_path / "shown" / "session.jsonl", None) == 0
+    log = write_log(tmp_path, recorded_session(), "shown")
+    assert follow(log, None, ending=VERBOSE) == 0
     said = capsys.readouterr()
     assert "GTX 1080 Ti" in said.out
     assert said.err == (
@@ -198,7 +277,11 @@ def test_a_session_that_is_over_says_where_its_log_is(tmp_path, capsys, host, wh
     follower.host = host
     print_exit_message(follower, stops=False)
     name = follower.session.header.id
-    assert capsys.readouterr().out.splitlines()[-1] == f"{name} completed; {where} {log}"
+    meant = " last" if host is None else f" --host {host} {name}"
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        f"{name} completed; {where} {log}",
+        f"dlmon report{meant} has all figures, dlmon attach{meant} shows it again",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -236,3 +319,9 @@ def test_a_sweep_says_which_machines_were_away_and_where_to_go_on(tmp_path, caps
         ]
         assert said.out.endswith(f"{resume}{where}\n")
     run.writer.close()
+
+
+def test_of_many_findings_of_a_sweep_the_last_ones_are_counted():
+    sentences = [f"finding {number}" for number in range(9)]
+    assert in_short(sentences, 9) == sentences
+    assert in_short(sentences, 3) == [*sentences[:2], "7 more findings in dlmon report"]

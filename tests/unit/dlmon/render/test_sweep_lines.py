@@ -5,12 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from fakes.sweeps import completed, plan_of, sweep_of
+from fakes.sweeps import completed, ended, pairs_plan, plan_of, result_of, sweep_of
 
+from dlmon.exit_codes import DONE
 from dlmon.figures.sweeps import sweep_table
-from dlmon.records import Outcome, RunStatus
+from dlmon.records import Closed, Outcome, RunStatus, Slot, Status
 from dlmon.render.lines import lines_of
-from dlmon.render.sweep_lines import print_results
+from dlmon.render.sweep_lines import print_results, show_sweep
+from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.runner import SweepRun
 
 REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"
 PLAN = plan_of({"batch_size": [32, 64, 70000], "device": ["cpu"]})
@@ -54,3 +57,25 @@ def test_where_nothing_ran_one_sentence_says_so_in_place_of_a_table_without_figu
     assert capsys.readouterr().out == "\nthe run was not made\n"
     print_results(SimpleNamespace(sweep=sweep_of(plan, not_run, [completed(0.5)])))
     assert "nosuch is not known" in capsys.readouterr().out
+
+
+def test_a_note_is_printed_once_and_the_last_pair_with_its_verdict_alone(tmp_path, capsys):
+    """Show an experiment of one pair whose runs a test makes, and whose time is over then."""
+    header = new_header(pairs_plan(for_s=50.0), 1, 1.0)
+    run = SweepRun(SweepWriter.create(tmp_path, header), make_job=None, refusal=None)
+
+    async def make_runs():
+        run.notes.append("the runs of a pair come one after the other: memory")
+        for repeat in (0, 1):
+            for number in (0, 1):
+                run._write(ended(Slot(number, repeat), result_of(0.5), took_s=20.0))
+        run._write(Closed(Status.COMPLETED, 2.0))
+        run.writer.close()
+        run.ended = True
+
+    run.run = make_runs
+    assert show_sweep(run) == DONE
+    shown = capsys.readouterr()
+    assert shown.err.count("one after the other") == 1
+    (line,) = (line for line in shown.out.splitlines() if line[:2].isdigit() and "proves" in line)
+    assert line.endswith("; 1 pair, which proves nothing")

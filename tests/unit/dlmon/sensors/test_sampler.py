@@ -9,6 +9,7 @@ from dlmon.records import (
     Cost,
     Cpu,
     Gpu,
+    GpuFacts,
     MachineFacts,
     Memory,
     Process,
@@ -121,6 +122,25 @@ def test_a_later_providers_reading_counts():
     machine_memory = FakeProvider(fast=SensorReading(memory=Memory(used_mib=100)))
     group_memory = FakeProvider(fast=SensorReading(memory=Memory(used_mib=10)))
     assert sampler_of(machine_memory, group_memory).sample(0).memory == Memory(used_mib=10)
+
+
+@pytest.mark.parametrize(("limit_mib", "total_mib"), [(None, 122_000), (16_000, 16_000)])
+def test_a_gpu_without_memory_of_its_own_has_the_systems_within_the_limit(limit_mib, total_mib):
+    shared = GpuFacts(0, "NVIDIA GB10", memory_kind="system")
+    facts = MachineFacts(gpus=(shared, GpuFacts(1, "own", memory_mib=80)))
+    machine = FakeProvider(
+        MachineFacts(memory_mib=122_000, memory_limit_mib=limit_mib),
+        SensorReading(memory=Memory(used_mib=9_000)),
+    )
+    lost = Gpu(0, why={"memory_used_mib": "lost"})
+    for gpu, used_mib in ((Gpu(0), 9_000), (lost, None)):
+        reading = SensorReading(gpus=(gpu, Gpu(1, memory_used_mib=3)))
+        sampler = sampler_of(machine, FakeProvider(facts, reading))
+        assert [gpu.memory_mib for gpu in sampler.facts(lambda seconds: None).machine.gpus] == [
+            total_mib,
+            80,
+        ]
+        assert [gpu.memory_used_mib for gpu in sampler.sample(0).gpus] == [used_mib, 3]
 
 
 class FakeTable:

@@ -7,9 +7,9 @@ from fakes.recorded import folded
 from fakes.scripts import script_session
 
 from dlmon.figures.comparison.run_rows import facts_of_epoch
-from dlmon.figures.session.summary import SessionOutcome, summary_rows
+from dlmon.figures.report.summary import SessionOutcome, summary_rows
 from dlmon.log.label import Label
-from dlmon.records import Model, Result, SamplesPerSecond, Status
+from dlmon.records import Model, Result, Status, Throughput
 from dlmon.session.effective import effective_of
 
 GPT = Model(
@@ -24,8 +24,9 @@ GPT = Model(
     compute_precision="bfloat16",
     peak_from="NVIDIA",
 )
-SAMPLES = SamplesPerSecond(10.0, 10.0, None, 0.0)
-TOKENS = SamplesPerSecond(1000.0, 1000.0, None, 0.0)
+SAMPLES = Throughput(10.0, 10.0, None, 0.0)
+NOT_COUNTED = replace(GPT, flops_per_token=None, why={"flops_per_token": "no"})
+TOKENS = Throughput(1000.0, 1000.0, None, 0.0)
 
 
 def test_tokens_per_second_times_the_operations_of_a_token_in_its_sequence():
@@ -45,15 +46,15 @@ def test_what_is_computed_again_counts_for_the_hardware_alone():
 
 
 @pytest.mark.parametrize(
-    ("model", "tokens", "counts_steps", "why"),
+    ("model", "tokens", "unit", "why"),
     [
-        (GPT, None, False, "its batches hold no tokens that could be counted"),
-        (GPT, TOKENS, True, "how many tokens a sequence has is not known"),
-        (replace(GPT, flops_per_token=None, why={"flops_per_token": "no"}), TOKENS, False, "no"),
+        (GPT, None, "samples/s", "its batches hold no tokens that could be counted"),
+        (GPT, TOKENS, "steps/s", "how many tokens a sequence has is not known"),
+        (NOT_COUNTED, TOKENS, "samples/s", "no"),
     ],
 )
-def test_what_is_not_known_has_its_reason(model, tokens, counts_steps, why):
-    found = effective_of(model, SAMPLES, tokens, 1e6, counts_steps)
+def test_what_is_not_known_has_its_reason(model, tokens, unit, why):
+    found = effective_of(model, replace(SAMPLES, unit=unit), tokens, 1e6)
     assert (found.effective_flop_s, found.peak_share) == (None, None)
     assert found.why == {"effective_flop_s": why, "peak_share": why}
 

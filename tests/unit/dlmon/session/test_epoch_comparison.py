@@ -74,6 +74,9 @@ def test_an_epoch_is_slow_that_is_beyond_what_the_others_vary(took_s, slow):
 def test_an_epoch_that_was_cut_short_or_whose_steps_nobody_counted_is_not_compared():
     *whole, last = epochs_of(9.0, 9.0, 9.0, 9.0, 40.0)
     assert slow_epochs((*whole, replace(last, whole=False)), nothing, None) == frozenset()
+    profiled = (*whole, replace(last, profiled=True))
+    assert slow_epochs(profiled, nothing, None) == frozenset()
+    assert slow_epochs((*whole, last), nothing, None) == {last.begin}
     uncounted = tuple(replace(e, steps=None) for e in epochs_of(9.0, 9.0, 9.0, 40.0, whole=False))
     assert slow_epochs(uncounted, nothing, None) == frozenset()
 

@@ -259,3 +259,15 @@ def test_processes_that_train_together_are_kept_apart():
     records = (batches(0, 1), batches(3, 1, trainer=1), *losses)
     found = [one for record in records for one in readings.add(record)]
     assert [(one.trainer, one.epoch, one.value) for one in found] == [(0, 0, 1.0), (1, 3, 2.0)]
+
+
+def test_the_newest_value_at_the_end_of_an_epoch_is_the_mean_of_the_epoch():
+    learning = Learning()
+    learning.add(TORCH)
+    learning.add(batches(0, 1))
+    learning.add(read(1, loss=0.25))
+    learning.add(ended(0, 0, 3, loss=0.5))
+    assert learning.metrics["loss"].newest == 0.5
+    learning.add(read(4, loss=0.125))
+    assert learning.metrics["loss"].newest == 0.125
+    assert learning.metrics["loss"].readings == 2

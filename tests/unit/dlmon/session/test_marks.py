@@ -84,10 +84,11 @@ def test_throttling_is_one_mark_where_it_begins_until_it_was_away_for_a_minute()
 
 def test_a_notice_and_an_alert_are_marks_with_their_words():
     notice = Notice(BEGIN_NS, "the sensors were restarted")
-    told = Alert(BEGIN_NS, AlertEvent.STALLED, "No batch for 61 s", BEGIN_NS, False, ("step 8",))
+    text = "STALLED: no batch for 61 s"
+    told = Alert(BEGIN_NS, AlertEvent.STALLED, text, BEGIN_NS, False, ("step 8",))
     assert [(mark.kind, mark.text) for mark in marks_of([HEADER, notice, told])] == [
         (MarkKind.NOTICE, "the sensors were restarted"),
-        (MarkKind.ALERT, "alert: No batch for 61 s (step 8)"),
+        (MarkKind.ALERT, "alert: STALLED: no batch for 61 s (step 8)"),
     ]
 
 

@@ -11,9 +11,12 @@ from fakes.scripts import SECOND, script_session
 from dlmon.records import (
     SCRIPT_PHASE,
     Batches,
+    CodeSamples,
     Epoch,
+    Frame,
     Model,
     Phase,
+    SeenAt,
     StepParts,
     TimePart,
     Trainer,
@@ -21,7 +24,7 @@ from dlmon.records import (
 from dlmon.session.loops import Loop, ProcessLoops
 from dlmon.session.reasons import NO_LENGTH, NO_WHOLE_RUN, NOTHING_SEEN, NOTHING_SEEN_YET
 from dlmon.session.session import Session
-from dlmon.session.time_breakdown import DataWait, StepPartSums
+from dlmon.session.time_breakdown import DataWait, RecentCode, StepPartSums
 
 
 def test_before_anything_trains_nothing_is_claimed():
@@ -74,7 +77,7 @@ def test_processes_that_train_together_are_summed_and_their_spread_is_known():
 
 def test_throughput_is_in_steps_where_no_batch_has_a_size():
     snapshot = folded(script_session(samples=None, steps=None)).snapshot()
-    assert snapshot.counts_steps
+    assert snapshot.samples_per_second.unit == "steps/s"
     assert snapshot.samples_per_second.mean == pytest.approx(50)
     assert (snapshot.progress.steps, snapshot.progress.epochs) == (None, None)
     assert snapshot.progress.step > 0
@@ -95,12 +98,13 @@ def with_samples_in_later_batches(records, samples):
 def test_what_is_counted_stays_so_where_later_batches_differ(samples, later, rate, later_rate):
     session = folded(with_samples_in_later_batches(script_session(samples=samples), later))
     snapshot = session.snapshot()
-    assert snapshot.counts_steps is (samples is None)
+    assert (snapshot.throughput_unit == "steps/s") is (samples is None)
     assert snapshot.samples_per_second.mean == pytest.approx(rate)
     # On the chart, what isn't known is a gap.
     rates = session.throughput.columns(session.training_start, SECOND, 20)
     assert rates[5] == pytest.approx(rate, rel=0.02)
-    assert rates[15] == snapshot.samples_per_second_now == (later_rate and pytest.approx(rate))
+    now = snapshot.samples_per_second_now
+    assert rates[15] == (now and now.per_second) == (later_rate and pytest.approx(rate))
 
 
 def test_an_epoch_is_projected_from_the_loaders_length_before_one_has_ended():
@@ -202,7 +206,8 @@ def test_processes_that_train_apart_have_names_that_tell_them_apart(numbers, nam
     trainers = ProcessLoops()
     for number in numbers:
         trainers.add(Trainer(0, number, 40, "torch"))
-    assert [one.name for one in trainers.rates(None, Loop(), DataWait(), StepPartSums())] == names
+    nothing = DataWait(), StepPartSums(), RecentCode()
+    assert [one.name for one in trainers.rates(None, Loop(), *nothing)] == names
 
 
 def test_each_rank_has_its_own_work():
@@ -215,5 +220,9 @@ def test_each_rank_has_its_own_work():
         own.add(replace(step, t=second * 10**9))
         slow = replace(step, forward_us=64_000, backward_us=10_000, trainer=1)
         trainers.add(replace(slow, t=second * 10**9))
-    ranks = trainers.rates(None, loop, DataWait(), own)
+    line = SeenAt(7, Frame("train.py", 20, "<module>"))
+    trainers.add(CodeSamples(9 * 10**9, 9, (line,), trainer=1))
+    ranks = trainers.rates(None, loop, DataWait(), own, RecentCode())
     assert [rank.work.mean_ms for rank in ranks] == [5.0, 35.0]
+    assert [rank.parts.forward_us for rank in ranks] == [40_000, 640_000]
+    assert [rank.code and rank.code.places[0].looks for rank in ranks] == [None, 7]

@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import fields, is_dataclass, replace
 from itertools import pairwise
 
@@ -9,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlmon.figures.session.phases import doing_text
-from dlmon.figures.session.progress import times_left, waiting_texts
+from dlmon.figures.session.progress import (
+    cost_so_far,
+    epochs_left_text,
+    times_left,
+    waiting_texts,
+)
 from dlmon.records import (
     PHASES,
     Batches,
@@ -413,11 +419,12 @@ def test_the_loss_of_an_epoch_may_come_when_the_next_one_has_ended():
 def test_the_rate_of_now_is_that_of_the_last_two_seconds_of_training():
     made = session(MODEL, Phase(0, "training"), batches(0, [20_000] * 200))
     made.add(batches(200, [40_000] * 100, 4_040_000_000))
-    assert made.snapshot(8 * SECOND_NS).samples_per_second_now == pytest.approx(2_500)
+    assert made.snapshot(8 * SECOND_NS).samples_per_second_now.per_second == pytest.approx(2_500)
     # Between the ends of slow steps it is that of these, and outside training there is none.
     made = session(MODEL, Phase(0, "training"), *(batches(n, [5_000_000]) for n in range(4)))
     for second, expected in ((20, pytest.approx(20)), (24, pytest.approx(20)), (31, None)):
-        assert made.snapshot(second * SECOND_NS).samples_per_second_now == expected
+        now = made.snapshot(second * SECOND_NS).samples_per_second_now
+        assert (now and now.per_second) == expected
     for name in (phase for phase in PHASES if phase not in STEADY_PHASES):
         made = session(*steady_run(), Phase(8 * SECOND_NS, name))
         assert made.snapshot(8 * SECOND_NS).samples_per_second_now is None
@@ -578,7 +585,7 @@ def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():
     starting = [replace(first, **taken, t=BEGIN_NS + t * SECOND_NS) for t in range(-6, 0)]
     session = folded([header, *starting])
     limit = session.snapshot().limit
-    assert limit.text.startswith("Other programs take the CPU: 7.2 of 8 cores")
+    assert limit.text.startswith("CPU SHARED: other programs take 7.2 of 8 cores")
     # Then it has the machine to itself, and what held it up before is of the past; it is said
     # until training has readings enough of its own.
     said = []
@@ -597,10 +604,10 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
     header, *rest = recorded_session(gpus=0)
     header = replace(header, options={**header.options, "threads": 3, "cpus": 6})
     text = folded([header, *rest]).snapshot().limit.text
-    assert text.startswith("The run's threads were busy: 2.9 cores of CPU time")
+    assert text.startswith("FEW THREADS: 2.9 cores of CPU time with --threads 3")
     one_cpu = replace(header, options={"cpus": 3})
     text = folded([one_cpu, *rest]).snapshot().limit.text
-    assert text.startswith("The run used all of its CPUs: this run 2.9 of the 3 cores that it may")
+    assert text.startswith("CPU-BOUND 96 %: this run 2.9 of the 3 cores that it may use")
 
 
 @pytest.mark.parametrize(
@@ -616,6 +623,35 @@ def test_what_limits_a_run_is_held_against_the_options_that_it_was_started_with(
 def test_the_first_batch_of_an_evaluation_compiles_and_counts_once(first_end, batches, seconds):
     evaluated = Evaluation(0, 2 * SECOND_NS, 11, 110, False, {}, first_end=first_end)
     assert _projected_evaluation_s(evaluated, batches) == pytest.approx(seconds)
+
+
+def test_what_a_run_costs_is_said_so_far_and_in_all_where_its_end_is_known():
+    snapshot = folded(recorded_session("training")).snapshot()
+    assert "$" not in times_left(snapshot, is_wide=True)
+    priced = replace(
+        snapshot, header=replace(snapshot.header, options={"price": "36"}), elapsed_s=42.0
+    )
+    assert cost_so_far(priced, 138.0) == "$0.42 so far, about $1.80 in all"
+    assert cost_so_far(priced, None) == "$0.42 so far"
+    assert times_left(priced, is_wide=True).endswith(" in all")
+    assert times_left(priced, is_wide=False).endswith("$0.42")
+
+
+def test_the_time_left_of_the_epoch_and_of_the_run_are_told_apart():
+    text = times_left(folded(recorded_session("training")).snapshot(), is_wide=True)
+    assert re.match(r"epoch \d\d:\d\d left   run \d\d:\d\d left, ends ", text)
+
+
+def test_a_run_that_is_over_or_ends_in_the_middle_of_an_epoch_has_no_time_left():
+    made = folded(recorded_session("training"))
+    running = made.snapshot()
+    assert times_left(running, is_wide=True)
+    assert epochs_left_text(running)
+    interrupted = made.snapshot(is_over=True)
+    made.add(Phase(made.last_t, "closing"))
+    for ending in (interrupted, made.snapshot()):
+        assert ending.progress.epoch == running.progress.epoch
+        assert times_left(ending, is_wide=True) == epochs_left_text(ending) == ""
 
 
 def test_what_was_measured_before_a_step_is_overdue_is_not_said_of_now():

@@ -52,6 +52,38 @@ def test_a_pause_goes_on_until_its_last_record_or_the_next_batch():
     assert stacks.current_pause is None
 
 
+def test_a_run_that_is_at_one_line_for_long_hangs_there_wherever_that_is():
+    at_one_line = folded(stack(1, 40, goes_on=True))
+    assert at_one_line.stands_still_since(30 * S) is None
+    assert at_one_line.stands_still_since(40 * S) == 1 * S
+    at_work = replace(stack(1, 40, goes_on=True), looks=4)
+    assert folded(at_work).stands_still_since(40 * S) is None
+    assert folded(stack(1, 40)).stands_still_since(90 * S) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "since"),
+    [
+        ("/usr/lib/python3.11/selectors.py", 1 * S),
+        ("/venv/lib/python3.11/site-packages/jax/_src/compiler.py", None),
+    ],
+)
+def test_while_a_framework_may_compile_only_a_wait_for_data_is_a_stall(file, since):
+    waits = replace(stack(1, 40, goes_on=True), places=(SeenAt(1, Frame(file, 5, "f"), LINE),))
+    assert folded(waits).stands_still_since(40 * S, compiling=True) == since
+
+
+def test_a_run_that_stands_still_before_its_first_step_is_overdue_until_it_steps():
+    session = Session(header())
+    session.add(Phase(0, "outside training"))
+    session.add(stack(1, 40, goes_on=True))
+    snapshot = session.snapshot(45 * S)
+    assert (snapshot.overdue_s, snapshot.pause.kind) == (44.0, GapKind.OPENING)
+    assert snapshot.pause.epoch is None
+    session.add(stack(1, 46))
+    assert session.snapshot(50 * S).overdue_s is None
+
+
 def test_a_pause_whose_last_record_never_comes_is_kept_as_it_was_seen_last():
     stacks = folded(stack(1, 4, goes_on=True))
     # The batches of before the pause are sent as it ends.

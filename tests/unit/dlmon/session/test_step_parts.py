@@ -8,9 +8,10 @@ from fakes.recorded import folded, write_log
 from fakes.scripts import script_session
 
 from dlmon.figures.report.report import make_report
-from dlmon.figures.session.summary import step_section
-from dlmon.figures.session.time_breakdown import step_parts_text, step_rows
-from dlmon.records import CodeSamples, Frame, SeenAt, StepParts
+from dlmon.figures.report.summary import step_section
+from dlmon.figures.session.time_breakdown import step_rows
+from dlmon.records import CodeSamples, Frame, SeenAt, StepParts, Trainer
+from dlmon.session.loops import ProcessRate
 from dlmon.session.time_breakdown import RecentCode, StepPartSums
 
 SECOND = 10**9
@@ -46,8 +47,8 @@ def test_parts_add_up_over_a_run_and_what_is_left_is_the_rest():
 
 def test_what_limits_a_run_looks_at_the_steps_of_the_half_minute_before():
     found = sums(*(replace(ONE, t=second * SECOND) for second in range(0, 100, 10)))
-    assert found.before(90 * SECOND).steps == 4 * 4
-    assert found.before(200 * SECOND) is None
+    assert sum(parts.steps for parts in found.items_before(90 * SECOND)) == 4 * 4
+    assert found.items_before(200 * SECOND) == []
 
 
 def test_samples_of_own_code_add_up_over_the_half_minute_before():
@@ -69,14 +70,7 @@ def test_samples_of_own_code_add_up_over_the_half_minute_before():
 )
 def test_parts_that_do_not_fit_in_their_steps_count_nowhere(forged):
     found = sums(ONE, replace(ONE, **forged))
-    assert found.total == found.before(ONE.t) == ONE
-
-
-def test_a_step_in_a_line_and_a_part_that_was_not_seen_is_not_in_it():
-    assert step_parts_text(ONE) == (
-        "data wait 10 %, forward 25 %, backward 40 %, optimiser 20 %, rest 5 %"
-    )
-    assert "data wait" not in step_parts_text(replace(ONE, wait_us=None))
+    assert (found.total, found.items_before(ONE.t)) == (ONE, [ONE])
 
 
 def with_parts(tmp_path, *records):
@@ -92,7 +86,7 @@ def test_a_report_says_what_a_step_is_made_of(tmp_path):
     assert section.heading == "A step of 10.0 ms (the mean of 4 that were measured)"
     assert [(bar.label, bar.text) for bar in section.bars][-2:] == [
         ("optimiser", "2.00 ms, 20 %"),
-        ("the rest", "0.50 ms, 5 %"),
+        ("your code", "0.50 ms, 5 %"),
     ]
     parts = json.loads(json.dumps(report.sessions[0].as_json))["step_parts"]
     assert parts == {
@@ -103,6 +97,22 @@ def test_a_report_says_what_a_step_is_made_of(tmp_path):
         "optimizer_ms": 2.0,
         "rest_ms": pytest.approx(0.5),
     }
+
+
+def test_of_ranks_the_summary_splits_the_step_of_the_first_as_the_live_screen_does():
+    slower = replace(ONE, forward_us=22_000, backward_us=4_000)
+    ranks = tuple(
+        ProcessRate(Trainer(0, number, number, "torch", rank=number), 100.0, 10.0, parts=parts)
+        for number, parts in enumerate((ONE, slower))
+    )
+    snapshot = replace(folded([*script_session(), ONE]).snapshot(), trainers=ranks)
+    section = step_section(snapshot)
+    texts = {bar.label: bar.text for bar in section.bars}
+    assert section.heading.startswith("A step of rank 0 takes 10.0 ms")
+    assert (texts["backward"], texts["waiting for other ranks"]) == (
+        "1.00 ms, 10 %",
+        "3.00 ms, 30 %",
+    )
 
 
 def test_it_says_why_a_step_could_not_be_measured(tmp_path):

@@ -28,7 +28,6 @@ from dlmon.session.time_breakdown import DataWait
 
 DATA = Path(__file__).parents[3] / "data"
 LOGS = sorted(DATA.rglob("session.jsonl"))
-RESULT = Result("completed", "id", "log", "cifar10-cnn", None, {}, wall_s=1.0)
 
 
 def account_of(*records, now_s=None, **changes):
@@ -175,14 +174,14 @@ def test_how_long_a_step_waits_for_data_is_known_of_the_last_half_minute():
     assert waits.per_step().mean_ms == 1.0
 
 
-def test_a_wait_is_a_share_of_all_of_its_time_and_not_of_the_steps_that_it_is_known_of():
+def test_a_wait_is_a_share_of_all_steps_and_not_of_those_that_it_is_known_of():
     waits = DataWait()
     for second in range(20):
         waits.add(batches(0, second, *[0.1] * 10, wait_us=100_000 if second == 19 else None))
     assert waits.before(at(20)) == (pytest.approx(0.1 / 20), pytest.approx(20.0))
-    # What lies between, as a validation, is time too.
+    # What lies between, as a validation, is no step.
     waits.add(batches(0, 29.0, *[0.1] * 10, wait_us=1_000_000))
-    assert waits.before(at(30)) == (pytest.approx(1.1 / 30), pytest.approx(30.0))
+    assert waits.before(at(30)) == (pytest.approx(1.1 / 21), pytest.approx(21.0))
     assert waits.before(at(18)) is None
     for second in range(30, 120):
         waits.add(batches(0, second, *[0.1] * 10, wait_us=100_000))

@@ -10,7 +10,7 @@ from dlmon.comparison.compared_run import TOKENS_PER_SECOND, metric_of_script, t
 from dlmon.figures.session.ranks import rank_rows, rank_table
 from dlmon.figures.session.tokens import rate_text, shares_text, tokens_text
 from dlmon.protocol.job import Job
-from dlmon.records import Model, TokenShares
+from dlmon.records import Model, RateNow, TokenShares
 from dlmon.session.machine_history import EnergyMeter
 from dlmon.supervisor.verdict import Ending, make_result
 
@@ -33,7 +33,9 @@ def test_their_rate_has_the_interval_of_the_samples_and_is_the_sum_of_all_ranks(
     snapshot = session.snapshot()
     assert_so_many_times(snapshot.tokens_per_second, snapshot.samples_per_second, LENGTH)
     now = session.snapshot(session.last_t)
-    assert now.tokens_per_second_now == pytest.approx(LENGTH * now.samples_per_second_now, rel=0.02)
+    assert now.tokens_per_second_now.per_second == pytest.approx(
+        LENGTH * now.samples_per_second_now.per_second, rel=0.02
+    )
     assert snapshot.epochs[0].tokens == LENGTH * snapshot.epochs[0].samples
 
 
@@ -50,7 +52,9 @@ def test_ranks_are_compared_by_their_tokens_where_samples_hold_any(tokens, unit)
 
 def test_a_title_has_room_for_them_without_an_interval_as_the_samples_have_it():
     steady = folded(script_session(tokens=LENGTH)).snapshot()
-    just_begun = replace(steady, tokens_per_second=None, tokens_per_second_now=1234.5)
+    just_begun = replace(
+        steady, tokens_per_second=None, tokens_per_second_now=RateNow(1234.5, "tokens/s")
+    )
     unsure = replace(steady, tokens_per_second=replace(steady.tokens_per_second, band=None))
     mean = f"{steady.tokens_per_second.mean:,.0f} tokens/s"
     texts = [rate_text(snapshot) for snapshot in (steady, just_begun, unsure)]

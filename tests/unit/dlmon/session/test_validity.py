@@ -11,6 +11,7 @@ from dlmon.records import (
     Gpu,
     Machine,
     MachineFacts,
+    Metrics,
     Model,
     Process,
     ProcessTree,
@@ -35,7 +36,9 @@ def trained(*steps_s):
     return steady
 
 
-def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, ended=True):
+def doubts_of(
+    steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, ended=True, bad_loss=None
+):
     folded_readings = TrainingReadings()
     for reading in readings:
         values = values_of(reading, model.gpus)
@@ -50,6 +53,7 @@ def doubts_of(steady=None, readings=(), machine=None, model=CPU, stalled_s=0.0, 
         model,
         model.gpus if model else (),
         ended,
+        bad_loss,
     )
     return None if validity is None else validity.warnings
 
@@ -63,6 +67,17 @@ def gpu_read(*throttle, index=0, of_20=20):
     return [Machine(SECOND_NS * t, 0.0, gpus=(gpu,)) for t, gpu in enumerate(slowed)]
 
 
+def test_a_loss_that_is_nan_is_a_warning_also_of_a_steady_run():
+    assert doubts_of(bad_loss="the loss was NaN") == {Doubt.NAN_LOSS: "the loss was NaN"}
+
+
+def test_the_result_of_a_run_with_a_nan_loss_warns_of_it():
+    header, *records, _ = recorded_session()
+    loss = Metrics(records[-1].t + 1, {"loss": None}, why={"loss": "NaN"})
+    snapshot = folded([header, *records, loss]).snapshot()
+    assert snapshot.validity.warnings[Doubt.NAN_LOSS].startswith("the loss is NaN")
+
+
 def test_a_run_is_too_short_that_was_not_steady_for_five_seconds_once_it_is_over():
     assert doubts_of(SteadyState(), ended=False) is None
     assert doubts_of(SteadyState()) == {Doubt.TOO_SHORT: "too short: it was never steady"}
@@ -74,9 +89,9 @@ def test_a_run_is_too_short_that_was_not_steady_for_five_seconds_once_it_is_over
 @pytest.mark.parametrize(
     ("steps_s", "text"),
     [
-        ([0.1] * 150 + [0.11] * 150, "its second half was 9 % slower than its first"),
-        ([0.11] * 150 + [0.1] * 150, "its second half was 10 % faster than its first"),
-        ([0.1 * (1 + 0.001 * n) for n in range(300)], "its second half was 12 % slower"),
+        ([0.1] * 150 + [0.11] * 150, "its second half was 1.10× as slow as its first"),
+        ([0.11] * 150 + [0.1] * 150, "its second half was 1.10× as fast as its first"),
+        ([0.1 * (1 + 0.001 * n) for n in range(300)], "its second half was 1.14× as slow"),
     ],
 )
 def test_a_throughput_that_drifts_is_not_steady(steps_s, text):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import SamplesPerSecond
+from dlmon.records import Throughput
 from dlmon.statistics.intervals import student_95
 from dlmon.statistics.ratios import (
     Basis,
@@ -40,7 +40,7 @@ def rate_of(of_run):
     """Return the throughput of a run that has such windows, as its steady state gives it."""
     blocks, mean = Blocks(done=list(of_run)), 1e6 * throughput(of_run)
     error, degrees = blocks.relative_error()
-    return SamplesPerSecond(mean, mean, mean * error, 1.0, mean * error * student_95(degrees))
+    return Throughput(mean, mean, mean * error, 1.0, mean * error * student_95(degrees))
 
 
 def error_of(of_run):

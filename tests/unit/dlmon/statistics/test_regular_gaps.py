@@ -33,7 +33,7 @@ def test_what_comes_every_so_many_steps_is_no_stall(every):
     assert (regular.every, regular.times) == (every, times)
     assert regular.seconds == pytest.approx(times * (LONG_US - STEP_US) / 1e6, rel=0.02)
     # The throughput holds them: a GPU may work off in such a step what earlier ones queued.
-    assert steady.samples_per_second().mean == pytest.approx(32e6 / steady.mean_step_us)
+    assert steady.throughput().mean == pytest.approx(32e6 / steady.mean_step_us)
     assert steady.mean_step_us == pytest.approx(STEP_US + LONG_US / every, rel=0.06)
 
 

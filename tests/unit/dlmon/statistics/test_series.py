@@ -189,3 +189,17 @@ def test_what_runs_beside_counts_where_there_is_a_value():
     series.add(3 * SECOND, 4 * SECOND, 1.0)
     assert series.columns(0, SECOND, 4) == [10.0, 15.0, None, 6.0]
     assert series.columns(0, 4 * SECOND, 1) == [pytest.approx(31 / 3)]
+
+
+def test_a_column_that_is_a_part_of_a_bucket_has_its_mean():
+    series = Series(1_000)
+    for second, value in ((3, 10.0), (4, 20.0), (6, 40.0)):
+        series.add(second * 1_000, (second + 1) * 1_000, value)
+    columns = series.columns(2_000, 500, 12)
+    means = [series.mean_between(at, at + 500) for at in range(2_000, 8_000, 500)]
+    # What follows the last value is a gap.
+    assert (
+        columns
+        == means
+        == [None] * 2 + [10.0] * 2 + [20.0] * 2 + [None] * 2 + [40.0] * 2 + [None] * 2
+    )

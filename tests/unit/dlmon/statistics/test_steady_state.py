@@ -45,7 +45,7 @@ def epochs_cut_short(opening):
 def test_what_opens_an_epoch_that_is_cut_short_says_nothing_of_a_batch():
     state = epochs_cut_short(opening=True)
     assert state.mean_step_us == 20_000
-    assert state.samples_per_second().mean == pytest.approx(5_000)
+    assert state.throughput().mean == pytest.approx(5_000)
     assert (state.stalls(), state.batches) == (0, 360)
     assert state.opening_us[0] == pytest.approx(100_000, rel=0.01)
     # Nor is it compilation: that is the first batch of all, by what it took beyond a usual one.
@@ -74,7 +74,7 @@ def epochs_opened(openings_us, cut=False):
 def test_an_opening_that_is_known_apart_is_no_part_of_any_step(cut):
     state = epochs_opened([2_000_000, 1_000_000, 3_000_000], cut)
     assert state.mean_step_us == 20_000
-    assert state.samples_per_second().mean == pytest.approx(5_000)
+    assert state.throughput().mean == pytest.approx(5_000)
     assert state.opening_us[0] == pytest.approx(2_000_000)
     assert state.opening_us[1] == pytest.approx(student_95(2) * 1e6 / math.sqrt(3))
 
@@ -124,7 +124,7 @@ def test_it_makes_no_difference_how_batches_were_packed(sizes):
         stop = start + sizes[turn % len(sizes)]
         packed.add(100, dt_us[start:stop])
         start, turn = stop, turn + 1
-    ours, theirs = packed.samples_per_second(), whole.samples_per_second()
+    ours, theirs = packed.throughput(), whole.throughput()
     assert (ours.median, ours.jitter) == (theirs.median, theirs.jitter)
     assert ours.mean == pytest.approx(theirs.mean)
     assert packed.compile_us() == whole.compile_us()
@@ -136,7 +136,7 @@ def test_figures_are_those_of_the_batches(spread_us, jitter_rel):
     dt_us = [round(source.gauss(20_000, spread_us)) for _ in range(4_000)]
     state = steady([2_000_000] + [20_000] * 50 + dt_us)
     rates = [100 / (duration / 1e6) for duration in dt_us]
-    measured, step_ms = state.samples_per_second(), state.step_time()
+    measured, step_ms = state.throughput(), state.step_time()
     median = statistics.median(rates)
     mad = statistics.median(abs(rate - median) for rate in rates)
     assert measured.mean == pytest.approx(100 * len(dt_us) / (sum(dt_us) / 1e6))
@@ -155,9 +155,9 @@ def test_stalls_are_counted_and_stay_in_the_mean():
     smooth = steady([1_000_000] + [20_000] * 500)
     stalled = steady([1_000_000] + [20_000] * 500 + [900_000, 201_000, 199_000])
     assert (smooth.stalls(), stalled.stalls()) == (0, 2)
-    assert stalled.samples_per_second().median == smooth.samples_per_second().median
+    assert stalled.throughput().median == smooth.throughput().median
     steady_us = 20_000 * 450 + 1_300_000
-    assert stalled.samples_per_second().mean == pytest.approx(453 * 100 / (steady_us / 1e6))
+    assert stalled.throughput().mean == pytest.approx(453 * 100 / (steady_us / 1e6))
 
 
 def correlated_us(source, seconds, lasts_s, step_us=50_000):
@@ -177,7 +177,7 @@ def test_the_band_of_throughput_holds_the_true_one_under_noise_that_lasts_for_se
         dt_us = [50_000, *correlated_us(random.Random(seed), 120, lasts_s=5.0)]
         for start in range(0, len(dt_us), 5):
             state.add(100, dt_us[start : start + 5])
-        measured = state.samples_per_second()
+        measured = state.throughput()
         held += abs(measured.mean - 100 / 0.05) <= measured.band
     # Blocks of a fixed second hold it in 60 of 100 runs; see docs/measuring.md.
     assert held / 150 >= 0.88
@@ -193,7 +193,7 @@ def test_the_standard_error_is_about_the_same_however_batches_were_packed():
         part = dt_us[start : start + 20]
         packed.add(100, part)
         summed.add_summary(summary(len(part), 100 * len(part), sum(part), (part[0],) * 7))
-    errors = [s.samples_per_second().standard_error for s in (whole, packed, summed)]
+    errors = [s.throughput().standard_error for s in (whole, packed, summed)]
     assert errors[0] == pytest.approx(5_000 * 0.1 / math.sqrt(3_000), rel=0.6)
     assert errors[1:] == pytest.approx([errors[0]] * 2, rel=0.3)
 
@@ -215,7 +215,7 @@ def test_the_standard_error_is_about_the_same_however_batches_were_packed():
 def test_it_takes_some_batches_and_some_time_until_there_is_a_figure(dt_us, is_steady, error):
     state = steady(dt_us) if dt_us else SteadyState()
     assert state.steady is is_steady
-    measured = state.samples_per_second()
+    measured = state.throughput()
     assert (measured is not None) is is_steady
     assert (measured and measured.standard_error) == error
     if not dt_us:
@@ -228,7 +228,7 @@ def test_a_summary_counts_as_its_batches():
     reported = (19_000, 19_500, 20_000, 20_000, 20_000, 21_000, 9**7)
     state.add_summary(summary(50, 5_000, 1_000_000, reported, stalls=1))
     assert (state.batches, state.stalls()) == (151, 1)
-    assert state.samples_per_second().mean == pytest.approx(5_000)
+    assert state.throughput().mean == pytest.approx(5_000)
     assert state.step_time().median == pytest.approx(20, rel=0.005)
     # Every batch of it is counted, however few.
     for count in (1, 2, 3, 7, 50, 99):
@@ -239,9 +239,9 @@ def test_a_summary_counts_as_its_batches():
     # It mixes no steps with samples.
     for samples, summarised in ((100, None), (None, 6_400)):
         state = steady([20_000] * 200, samples)
-        before = state.samples_per_second().mean
+        before = state.throughput().mean
         state.add_summary(summary(100, summarised, 2_000_000, (20_000,) * 7))
-        assert state.samples_per_second().mean == pytest.approx(before)
+        assert state.throughput().mean == pytest.approx(before)
 
 
 def test_the_stalls_of_a_summary_are_those_that_were_counted_or_not_known():
@@ -262,7 +262,7 @@ def test_the_opening_in_a_summary_is_no_step(cut):
         time_us = 99 * 20_000 + (160_000 if cut else 20_000)
         reported = {"opening_us": 700_000, "first_us": 160_000 if cut else 20_000, "stalls": 0}
         state.add_summary(summary(100, 10_000, time_us, (20_000,) * 7, **reported), opening=cut)
-    assert state.samples_per_second().mean == pytest.approx(5_000)
+    assert state.throughput().mean == pytest.approx(5_000)
     assert state.opening_us[0] == pytest.approx(700_000 + (140_000 if cut else 0))
     assert (state.stalls(), state.opening_stalls()) == (4, 4)
     assert state.batches == 600
@@ -277,7 +277,7 @@ def test_batches_of_no_size_or_no_duration_divide_nothing_by_zero(samples, dt_us
         more = {"stalls": most, "opening_us": most, "first_us": most, "first_steps": count}
         state.add_summary(summary(count, most, most, (most,) * 7), opening=True)
         state.add_summary(summary(count, most, most, (most,) * 7, **more), opening=True)
-    measured = state.samples_per_second()
+    measured = state.throughput()
     figures = [state.mean_step_us, state.compile_us(), state.stalls(), state.relative_band()]
     if measured is not None:
         figures += [measured.median, measured.mean, measured.jitter, measured.standard_error]
@@ -301,7 +301,7 @@ def test_batches_of_every_size_count_where_sizes_vary(sizes, packed):
     state = epochs_of(sizes, 8, took_us=lambda size: 5_000 + 500 * size, packed=packed)
     mean_us = statistics.fmean(5_000 + 500 * size for size in sizes)
     rate = statistics.fmean(sizes) / mean_us * 1e6
-    assert state.samples_per_second().mean == pytest.approx(rate, rel=0.02)
+    assert state.throughput().mean == pytest.approx(rate, rel=0.02)
     assert state.step_time().mean == pytest.approx(mean_us / 1000, rel=0.02)
     projected = project_epoch(state, sum(sizes), 0.0)
     assert projected.value == pytest.approx(len(sizes) * mean_us / 1e6, rel=0.02)
@@ -317,7 +317,7 @@ def test_a_short_last_batch_of_each_epoch_never_counts(sizes, last, packed):
     state = epochs_of((usual,) * len(sizes) + (last,), 5, lambda size: 20_000, packed)
     if last < usual:
         assert not state.sizes_vary
-    rates = [state.samples_per_second()] if state.steady else []
+    rates = [state.throughput()] if state.steady else []
     assert all(rate.mean == pytest.approx(usual * 50) for rate in rates)
     assert state.batches == 5 * (len(sizes) + 1)
 
@@ -353,13 +353,13 @@ def test_where_nothing_is_compiled_a_larger_batch_only_takes_longer():
     state = epochs_of(sizes, 2, lambda size: 2_000 * size, packed=25)
     # Ten first batches took 0.6 s together; the smaller ones less than a usual one.
     assert state.compile_us() <= 25_000
-    throughput = state.samples_per_second()
+    throughput = state.throughput()
     assert throughput.median == pytest.approx(500, rel=0.01)
     assert throughput.jitter == pytest.approx(0, abs=5)
     # As many as there are batches.
     state = epochs_of(tuple(range(1_000, 1_500)), 1, lambda size: 20_000, packed=12)
     assert state.seconds > 7
-    assert state.samples_per_second().mean == pytest.approx(1_270 * 50, rel=0.02)
+    assert state.throughput().mean == pytest.approx(1_270 * 50, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_batches_of_known_size_are_measured_as_long_as_most_have_one(added, rate
         state.add(samples, [20_000] * count, first=0 if rate > 2_000 else first)
         first += count
     assert state.counts_steps is counts_steps
-    assert state.samples_per_second().mean == pytest.approx(rate, rel=0.02)
+    assert state.throughput().mean == pytest.approx(rate, rel=0.02)
     assert state.batches == first
     assert not counts_steps or all(50 <= steps < 100 for steps, _ in state.windows)
 
@@ -394,6 +394,6 @@ def test_the_band_of_batches_of_several_sizes_holds_the_true_rate():
         state = SteadyState()
         sizes = [draw.choice((12, 24, 48)) for _ in range(1_500)]
         state.add(sizes, [int((4_000 + 400 * n) * draw.gauss(1, 0.1)) for n in sizes])
-        throughput = state.samples_per_second()
+        throughput = state.throughput()
         held += abs(throughput.mean - 28 / (4_000 + 400 * 28) * 1e6) <= throughput.band
     assert held >= 52

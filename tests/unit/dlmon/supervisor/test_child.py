@@ -2,10 +2,14 @@
 
 import asyncio
 import errno
+import json
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from dlmon.instrument.injections import VARIABLE
 from dlmon.instrument.reporter import Reporter
 from dlmon.launch.device import DeviceChoice
 from dlmon.protocol.job import Job
@@ -14,6 +18,7 @@ from dlmon.supervisor import child as script_module
 from dlmon.supervisor.child import (
     ScriptError,
     ScriptProcess,
+    _environment,
     check_script,
     read_sightings,
     what_was_missing,
@@ -120,3 +125,13 @@ def test_a_process_leaves_a_word_once_beside_the_socket_where_there_is_one(tmp_p
     reporter.saw("torch")
     reporter.saw("torch backward")
     assert read_sightings(tmp_path) == {"torch backward"}
+
+
+def test_the_hooks_read_the_injections_of_a_job_in_the_environment(monkeypatch):
+    # Those of the session whose script started this one.
+    monkeypatch.setenv(VARIABLE, '{"threads": 1}')
+    job = Job("script", ("python",), {}, "", script=True)
+    assert VARIABLE not in _environment(job, Path("socket"))
+    job = Job.from_line(replace(job, injected={"num_workers": 4, "fused": "on"}).to_line())
+    environment = _environment(job, Path("socket"))
+    assert json.loads(environment[VARIABLE]) == {"num_workers": 4, "fused": "on"}

@@ -14,7 +14,17 @@ import pytest
 
 from dlmon.protocol import control
 from dlmon.protocol.control import NotControlled
-from dlmon.records import Answer, Frame, ProcessStack, Profile, SeenAt, Stack, ThreadStack, encode
+from dlmon.records import (
+    Answer,
+    Frame,
+    ProcessStack,
+    Profile,
+    SeenAt,
+    SourceLines,
+    Stack,
+    ThreadStack,
+    encode,
+)
 from dlmon.supervisor import connection as connection_module
 from dlmon.supervisor.connection import VERSION, NotAnswered, ProcessConnection
 from dlmon.supervisor.control import Control
@@ -111,8 +121,11 @@ def test_a_viewer_gets_the_stack_of_every_process_and_the_log_too(processes):
         viewed = Viewed(*ranks)
         answers = await viewed.ask()
         # What it is, says its supervisor: it calls itself process 999.
-        assert [(each.pid, each.rank) for each in answers] == [(100, 0), (101, 1)]
-        assert all(each.threads == STACK for each in answers)
+        *stacks, source = answers
+        assert [(each.pid, each.rank) for each in stacks] == [(100, 0), (101, 1)]
+        assert all(each.threads == STACK for each in stacks)
+        # Both are at one line, so its source is read once.
+        assert (source.file, source.line) == (LINE.file, LINE.line)
         assert viewed.written == answers
 
     asyncio.run(run())
@@ -215,7 +228,71 @@ def test_a_long_stall_asks_every_process_once_and_the_next_one_again(processes):
         stalled(100, 132)
         await asyncio.gather(*viewed.control._tasks)
         assert [each["ask"] for each in process.asked] == ["stack", "stack"]
-        assert len(viewed.written) == 2
+        assert len([each for each in viewed.written if isinstance(each, ProcessStack)]) == 2
+
+    asyncio.run(run())
+
+
+async def written_of(viewed, kind):
+    """Return the records of a kind, once there is one."""
+    async with asyncio.timeout(10):
+        while not any(isinstance(each, kind) for each in viewed.written):  # noqa: ASYNC110 - a list
+            await asyncio.sleep(0.01)
+    return [each for each in viewed.written if isinstance(each, kind)]
+
+
+def test_the_source_where_a_run_stands_is_read_once_for_each_line(processes, tmp_path):
+    async def run():
+        (tmp_path / "train.py").write_text("a\nb\nc\n")
+        viewed = Viewed(processes(100, 0))
+
+        def stands_at(line, t, file=str(tmp_path / "train.py")):
+            seen = (SeenAt(9, Frame("/usr/lib/python3.11/threading.py", 1, "wait"), None),)
+            if line:
+                frame = Frame(file, line, "f")
+                seen = (SeenAt(9, seen[0].inner, frame),)
+            viewed.control.take(Stack(t * S, 0, 9, 9, seen, goes_on=True))
+
+        # Not in a short pause, not of code that is in no file.
+        stands_at(1, 4)
+        stands_at(1, 8, "<string>")
+        stands_at(2, 8)
+        stands_at(2, 16)
+        assert [each.lines for each in await written_of(viewed, SourceLines)] == [("a", "b", "c")]
+        viewed.written.clear()
+        stands_at(3, 17)
+        assert [each.line for each in await written_of(viewed, SourceLines)] == [3]
+
+    asyncio.run(run())
+
+
+def test_a_process_whose_lock_is_held_gets_its_stall_reported(processes, tmp_path, monkeypatch):
+    monkeypatch.setattr(connection_module, "ANSWER_S", 0.05)
+    held = 'Thread 0x00007f (most recent call first):\n  File "/home/ada/train.py", line 8 in go\n'
+
+    async def run():
+        process = processes(100, 0)
+        process.connection.stacks_at = tmp_path / "held 100"
+        process.connection.stacks_at.write_text(held)
+        viewed = Viewed(process)
+        viewed.control.take_silence(100 * S, 114 * S)
+        assert not viewed.control._tasks
+        for now in (115, 116):
+            viewed.control.take_silence(100 * S, now * S)
+        [stack] = await written_of(viewed, Stack)
+        assert (stack.begin, stack.goes_on, stack.held) == (100 * S, True, 1)
+        assert stack.places == (SeenAt(1, *[Frame("/home/ada/train.py", 8, "go")] * 2),)
+        assert len([each for each in viewed.written if isinstance(each, ProcessStack)]) == 1
+
+    asyncio.run(run())
+
+
+def test_a_process_that_reports_its_stall_is_not_taken_as_silent(processes):
+    async def run():
+        viewed = Viewed(processes(100, 0))
+        viewed.control.take(Stack(103 * S, 100 * S, 1, 1, (SeenAt(1, LINE, LINE),), goes_on=True))
+        viewed.control.take_silence(100 * S, 120 * S)
+        assert not viewed.control._tasks
 
     asyncio.run(run())
 

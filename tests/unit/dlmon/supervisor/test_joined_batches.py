@@ -95,7 +95,7 @@ def test_the_throughput_is_the_same():
         else:
             few.add(record.samples, record.dt_us, first=record.first)
     assert (few.batches, few.time_us) == (each.batches, each.time_us)
-    assert few.samples_per_second().mean == pytest.approx(each.samples_per_second().mean)
+    assert few.throughput().mean == pytest.approx(each.throughput().mean)
 
 
 def test_what_is_held_of_a_process_that_stands_still_is_given_up():

@@ -18,7 +18,7 @@ from dlmon.records import (
     Gpu,
     Machine,
     Model,
-    SamplesPerSecond,
+    Throughput,
 )
 from dlmon.session.effective import effective_of, peak_share
 from dlmon.session.machine_history import (
@@ -48,7 +48,7 @@ ON_CPU = Model(
     mode="train",
 )
 ON_GPU = replace(ON_CPU, device="gpu:1")
-RATE = SamplesPerSecond(median=5100.0, mean=5000.0, standard_error=10.0, jitter=50.0)
+RATE = Throughput(median=5100.0, mean=5000.0, standard_error=10.0, jitter=50.0)
 
 
 def epoch(number: int, begin_s: float, end_s: float, whole: bool = True) -> Epoch:

@@ -15,6 +15,7 @@ from dlmon.records import (
     Model,
     NamedPause,
     Notice,
+    Stack,
     Trainer,
     encode,
 )
@@ -40,6 +41,27 @@ def model(device, uuid=None):
 def test_a_gpu_has_nvmls_number_by_the_begin_of_its_uuid_or_as_the_only_one(uuid, gpus):
     found = with_gpu_number(model("gpu", uuid), gpus)
     assert (found.device, found.gpus) == ("gpu:1", (1,))
+
+
+@pytest.mark.parametrize(
+    ("uuid", "number"),
+    [
+        ("amd:0", "gpu:1"),
+        ("amd:1", "gpu:2"),
+        ("GPU-cc", "gpu:2"),
+        ("intel:0", "gpu:3"),
+        ("intel:", "gpu:3"),
+        ("amd:", None),
+        ("amd:7", None),
+        # A CUDA program can't be on the others.
+        (None, "gpu:0"),
+    ],
+)
+def test_gpus_of_other_vendors_are_found_by_their_order(uuid, number):
+    others = [GpuFacts(n, "AMD", uuid=f"GPU-{n}", vendor="amd") for n in (1, 2)]
+    others[1] = replace(others[1], uuid="GPU-cc")
+    gpus = (TWO[0], *others, GpuFacts(3, "Arc", uuid="PCI-0", vendor="intel"))
+    assert with_gpu_number(model("gpu", uuid), gpus).device == number
 
 
 @pytest.mark.parametrize(
@@ -329,16 +351,18 @@ def test_steps_end_a_loop_without_epochs_and_one_whose_epochs_have_a_length(trai
     assert (model.epochs, model.epochs_in_all) == (None, 3)
 
 
-def test_what_a_process_compiles_before_it_trains_is_written(scripted):
-    compiled = NamedPause(1, 2_000_000_000, "compile")
+@pytest.mark.parametrize(
+    "early", [NamedPause(1, 2_000_000_000, "compile"), Stack(40, 10, 1, 1, (), goes_on=True)]
+)
+def test_where_a_process_compiles_or_stands_still_before_it_trains_is_written(early, scripted):
 
     async def play(script):
         connection = script.sockets[0] = socket.socket(socket.AF_UNIX)
         connection.connect(str(script.path))
-        await script.send(0, compiled)
+        await script.send(0, early)
         await script.leave(0)
 
     script = scripted(play)
-    assert script.written == [compiled]
+    assert script.written == [early]
     assert script.notices == []
     assert not script.trainers.any_trained

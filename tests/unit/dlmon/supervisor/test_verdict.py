@@ -259,6 +259,7 @@ def test_the_result_of_a_machine_says_how_it_was_used_and_why_nothing_else(stopp
         (1, "ValueError: no", FailureKind.EXCEPTION),
         (1, "torch.OutOfMemoryError: CUDA out of memory.", FailureKind.OUT_OF_MEMORY),
         (1, "MemoryError", FailureKind.OUT_OF_MEMORY),
+        (1, "RuntimeError: DefaultCPUAllocator: can't allocate memory", FailureKind.OUT_OF_MEMORY),
         (3, "ValueError: no", FailureKind.UNKNOWN),
     ],
 )

@@ -7,8 +7,18 @@ from fakes.sweeps import completed, plan_of, result_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import Began, Closed, Ended, FailureKind, Outcome, Resumed, RunStatus, Slot
-from dlmon.sweep.progress import Sweep, outcome_of
+from dlmon.records import (
+    Began,
+    Closed,
+    Ended,
+    FailureKind,
+    Injection,
+    Outcome,
+    Resumed,
+    RunStatus,
+    Slot,
+)
+from dlmon.sweep.progress import Sweep, outcome_of, unapplied_text
 
 STATUSES = st.sampled_from(
     [
@@ -120,6 +130,20 @@ def test_what_was_refused_is_impossible_and_what_was_stopped_or_cut_has_still_to
     interrupted = outcome_of(None, "s", 1.0, "interrupted: the process ended")
     assert (interrupted.status, interrupted.session) == (RunStatus.NOT_RUN, "s")
     assert "the process ended" in interrupted.reason
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "text"),
+    [
+        ([Injection(1, "threads", True, 1)], None),
+        ([Injection(1, "threads", True, 1, "not in every one")], None),
+        ([Injection(1, "threads", False, 0, "no optimizer was made")], "no optimizer was made"),
+        ([], "no process of the script tells why"),
+    ],
+)
+def test_a_run_without_what_was_to_be_set_says_so(outcomes, text):
+    told = unapplied_text({"threads": 4}, {outcome.name: outcome for outcome in outcomes})
+    assert told == (None if text is None else f"set:threads was not applied: {text}")
 
 
 # ---- on several machines ----

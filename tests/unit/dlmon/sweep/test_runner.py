@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes.sweeps import plan_of, result_of
@@ -13,8 +15,9 @@ from dlmon.exit_codes import FAILED, UNREACHABLE
 from dlmon.log.folder import LogError
 from dlmon.protocol.job import Refused, Started
 from dlmon.records import RunStatus
+from dlmon.sweep.hosts import LocalHost
 from dlmon.sweep.log import SweepWriter, new_header, read_sweep
-from dlmon.sweep.runner import LocalHost, SweepRun
+from dlmon.sweep.runner import SweepRun
 
 NO_GPU = Refused("there is no GPU here: NVML found none; use --device cpu", 2, permanent=True)
 FULL = Refused("the log directory can't be written (the disk is full)", 2)
@@ -113,11 +116,13 @@ class FakeSession:
     """A session on another machine; a test ends it."""
 
     read_share = None
+    path = Path("no-log")
 
     def __init__(self, name):
         self.name = name
         self.running = True
         self.result = self.problem = None
+        self.session = SimpleNamespace(header=SimpleNamespace(injected={}), injections={})
 
     def poll(self):
         return []
@@ -288,6 +293,17 @@ async def test_a_machine_whose_run_has_ended_begins_no_other_once_none_is_to_fol
     network.running()["gpu2"].end()
     await run.task
     assert len(run.sweep.remaining()) == 1
+
+
+async def test_a_run_without_what_was_to_be_set_in_it_has_no_figure(sweeping, network):
+    run = sweeping({"host": ["gpu1"], "batch_size": [8]})
+    await until(lambda: network.running())
+    network.running()["gpu1"].session.header.injected["threads"] = 4
+    network.running()["gpu1"].end()
+    await run.task
+    (outcome,) = run.sweep.outcomes.values()
+    assert outcome.status == RunStatus.IMPOSSIBLE
+    assert outcome.reason.startswith("set:threads was not applied")
 
 
 async def test_where_the_sweep_can_not_be_recorded_all_machines_stop(

@@ -243,24 +243,24 @@ def test_nothing_lies_below_the_bottom_of_an_axis(current, top, share):
 values = st.lists(st.none() | st.floats(0, 100), max_size=40)
 
 
-def test_below_the_line_there_are_dots_and_beside_it_none_in_its_own_cells():
+def test_below_the_line_it_is_filled_in_another_tone_but_for_the_cells_of_the_line():
     rows = curve_rows((15, 15, 15, 15, None, None), (), (), 3, 4, 15)
-    assert [text for text, _ in rows] == ["⠉⠉ ", "⡐⡐ ", "⡐⡐ ", "⡐⡐ "]
+    assert [text for text, _ in rows] == ["⣿⣿ ", "⣿⣿ ", "⣿⣿ ", "⣿⣿ "]
     assert rows[0][1] == [Tone.CURVE, Tone.CURVE, Tone.BLANK]
     assert rows[1][1] == [Tone.AREA, Tone.AREA, Tone.BLANK]
 
 
-def test_a_band_is_filled_between_the_least_and_the_greatest_value():
+def test_a_band_is_striped_between_the_least_and_the_greatest_value():
     rows = curve_rows((8,) * 4, (4,) * 4, (15,) * 4, 2, 4, 15, area=False)
-    assert [text for text, _ in rows] == ["⣿⣿", "⣀⣀", "⣿⣿", "  "]
+    assert [text for text, _ in rows] == ["⣒⣒", "⣀⣀", "⣒⣒", "  "]
     assert [tones[0] for _, tones in rows] == [Tone.BAND, Tone.CURVE, Tone.BAND, Tone.BLANK]
 
 
-@given(columns=values, height=st.integers(1, 6), area=st.booleans())
-def test_the_line_is_the_same_with_and_without_what_lies_around_it(columns, height, area):
+@given(columns=values, height=st.integers(1, 6))
+def test_the_line_is_the_same_with_and_without_a_band_around_it(columns, height):
     width = 20
     plain = braille_rows(columns, width, height, 100)
-    rows = curve_rows(columns, columns, columns, width, height, 100, area=area)
+    rows = curve_rows(columns, columns, columns, width, height, 100, area=False)
     for line, (text, tones) in zip(plain, rows, strict=True):
         assert len(text) == len(tones) == width
         of_line = [c if tone is Tone.CURVE else " " for c, tone in zip(text, tones, strict=True)]

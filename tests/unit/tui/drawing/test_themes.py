@@ -1,11 +1,13 @@
 """dlmon's own themes: legible, and the same for people who are colour-blind."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
+from dlmon.records import TimePart
+from tui.drawing.step_parts import PART_STYLES, TIME_STYLES
 from tui.drawing.themes import DARK, LIGHT, OWN_THEMES, chart_hues, theme_names
 
 THEMES = {theme.name: theme for theme in OWN_THEMES}
@@ -101,12 +103,48 @@ def test_the_quantities_that_stand_beside_each_other_can_be_distinguished(name, 
         assert difference(one, other, sight) > 10, (one, other)
 
 
+def hue(style, theme):
+    """Return the colour of a style of parts: a variable or a role, perhaps paler."""
+    role, _, share = style.removeprefix("$").partition(" ")
+    colour = theme.variables.get(role) or getattr(theme, role.removeprefix("text-"))
+    if not share:
+        return colour
+    return Color.parse(theme.background).blend(Color.parse(colour), int(share[:-1]) / 100).hex
+
+
+# A step may lack its copy and its collectives, and the time of a run most of its parts.
+BESIDE = [
+    *pairwise(PART_STYLES[name] for name in PART_STYLES if name != "collective_us"),
+    *pairwise(PART_STYLES.values()),
+    *((PART_STYLES["wait_us"], PART_STYLES["forward_us"]),),
+    *combinations(dict.fromkeys(style for style in TIME_STYLES.values() if " " not in style), 2),
+]
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize("name", [DARK, LIGHT])
+def test_parts_that_stand_beside_each_other_can_be_distinguished(name, sight):
+    theme = THEMES[name]
+    for one, other in BESIDE:
+        assert difference(hue(one, theme), hue(other, theme), sight) > 9, (one, other)
+
+
+@pytest.mark.parametrize("name", [DARK, LIGHT])
+def test_the_bar_of_each_part_stands_out_from_the_background(name):
+    """WCAG 2.1 asks for 3 to 1 of what is drawn; the rest, which is named last, may be paler."""
+    theme = THEMES[name]
+    styles = {*PART_STYLES.values(), *TIME_STYLES.values()} - {TIME_STYLES[TimePart.UNKNOWN]}
+    faint = {s: contrast(hue(s, theme), theme.background) for s in styles}
+    assert min(faint.values()) >= 3, faint
+
+
 @pytest.mark.parametrize("name", theme_names())
 def test_every_theme_has_a_hue_for_each_quantity(name):
     theme = {**BUILTIN_THEMES, **THEMES}[name]
     hues = chart_hues(theme)
-    assert set(hues) == {f"chart-{quantity}" for quantity in QUANTITIES}
-    assert len(set(hues.values())) == len(QUANTITIES)
+    parts = {"part-compile", "part-validation", "part-checkpoint"}
+    assert set(hues) == {f"chart-{quantity}" for quantity in QUANTITIES} | parts
+    assert len(set(hues.values())) == len(hues)
     assert all(Color.parse(hue) for hue in hues.values())
     if not theme.ansi:
         assert all(contrast(hue, theme.background or "#1e1e1e") > 2 for hue in hues.values())

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.machine.processes import columns_at, command_text, gpus_text, matching
+from dlmon.figures.machine.processes import columns_at, command_text, matching, reasons_text
+from dlmon.figures.units import gpus_text
 from dlmon.records import Process
-from tui.machine.process_list import BY_NAME, COLUMNS, columns_for, in_order, reasons
+from tui.machine.process_list import BY_NAME, COLUMNS, columns_for, in_order
 
 NAMES = [column.name for column in COLUMNS]
 TRAINS = Process(42, "ada", "python train.py", 281.0, 1_900, 40, (0, 1), 4_700, True)
@@ -95,14 +96,17 @@ def test_a_filter_leaves_what_holds_every_word(typed, expected):
 @pytest.mark.parametrize(
     ("width", "gone"),
     [
-        (120, []),
+        (140, []),
+        (120, ["threads"]),
         (78, ["threads", "started"]),
     ],
 )
 def test_where_there_is_little_room_the_least_important_columns_go(width, gone):
-    shown = [column.name for column in columns_for(width, True)]
+    shown = [column.name for column in columns_for(width, True, with_engines=True)]
     assert shown == [name for name in NAMES if name not in gone]
-    assert sum(column.cells + 1 for column in columns_for(width, True)) < width - 10
+    assert (
+        sum(column.cells + 1 for column in columns_for(width, True, with_engines=True)) < width - 10
+    )
 
 
 def test_without_a_gpu_there_are_no_columns_of_gpus():
@@ -145,8 +149,8 @@ def test_a_cell_is_written_for_people_and_an_unknown_one_is_no_zero(name, proces
 def test_in_place_of_an_unknown_command_stands_the_reason():
     assert command_text(FOREIGN) == f"({OUTSIDE})"
     assert command_text(Process(1)) == "(unknown)"
-    assert reasons(FOREIGN) == f"{OUTSIDE}: command, of this run"
-    assert reasons(TRAINS) == ""
+    assert reasons_text(FOREIGN) == f"{OUTSIDE}: command, of this run"
+    assert reasons_text(TRAINS) == ""
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_session
 
 from dlmon.figures.machine.readings import Figure
-from dlmon.records import Cpu
+from dlmon.records import Cpu, Process
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.machine import MachineLayout, grid_columns, layout_below_charts, panel_layout
@@ -40,6 +40,18 @@ def test_few_cores_have_a_bar_each_and_many_their_numbers_alone():
     assert re.fullmatch("core  0 ━+╸?─+  50 %", first)
     assert re.fullmatch("core  1 ━+ 100 %", second)
     assert re.match(" 0 ━+╸?─+  50 %   1 ", cores([50] * 8, 68, 2)[0])
+
+
+def test_with_histories_each_core_has_a_curve_up_to_its_present_value():
+    widget = CoreRows()
+    widget.has_histories = True
+    for busy in (0, 0, 100, 100):
+        widget._cores = (busy, 50)
+        widget._histories.append(widget._cores)
+    first, below, second, _ = texts(widget.draw(40, 4), 40, 4)
+    assert re.fullmatch("core  0 +[^ ] 100 %", first.replace("⠀", " "))
+    assert "core" not in below
+    assert second.startswith("core  1 ")
 
 
 @pytest.mark.parametrize("size", [(34, 3), (34, 8), (78, 4), (110, 12)])
@@ -91,9 +103,9 @@ def test_every_figure_is_whole_where_it_has_a_row(width):
 # ---- GPUs ----
 
 
-def view_of(gpus, change=lambda gpu: gpu, **changes):
+def view_of(gpus, change=lambda gpu: gpu, processes=None, **changes):
     session = folded(recorded_session("training", gpus=gpus))
-    latest = session.machine.latest
+    latest = replace(session.machine.latest, processes=processes)
     session.machine.latest = replace(latest, gpus=tuple(map(change, latest.gpus)))
     view = MachineView(session.machine, session.header.machine, 0.2, 1.0, training=(0,))
     return replace(view, **changes)
@@ -118,6 +130,34 @@ def test_every_gpu_has_its_utilisation_or_those_without_room_are_counted(gpus, s
     shown = len(re.findall(r"\d %", text))
     assert shown + (int(more[1]) if more else 0) == gpus
     assert not more or size[0] * size[1] < 16 * gpus
+
+
+def test_who_uses_each_gpu_stands_in_its_row():
+    mine = Process(4_242, "ada", "/usr/bin/python3 -u train.py --lr 1", gpus=(1,))
+    rows = (replace(mine, gpu_memory_mib=4_730), Process(7, None, "/bin/serve", gpus=(1,)))
+    drawn = gpu_texts(118, 8, processes=rows)
+    assert ["train.py" in row for row in drawn] == [number == 1 for number in range(8)]
+    assert "4.6 GiB train.py ada" in drawn[1]
+    view = view_of(2, processes=rows)
+    assert view.users_of(view.gpus[1]) == ("4.6 GiB train.py ada", "serve")
+    assert replace(view, cursor_ns=BEGIN_NS).users_of(view.gpus[1]) == ()
+    unnamed = view_of(2, processes=(Process(7, gpus=(1,), gpu_memory_mib=88),))
+    assert unnamed.users_of(unnamed.gpus[1]) == ("88 MiB pid 7",)
+
+
+@pytest.mark.parametrize("width", [74, 118, 198])
+@pytest.mark.parametrize("gpus", [1, 2, 8, 16])
+def test_the_rows_of_a_wide_panel_have_room_for_all_parts(width, gpus):
+    for height in (23, 39, 59):
+        form = panel_layout(width + 2, height, gpus, 5, True)
+        used = int(form.top_height or 0)
+        if form.processes:
+            used += int(form.processes_height)
+        if form.rows:
+            used += int(form.gpus_height)
+        assert used <= height - 1
+        if form.charts:
+            assert (height - 1 - used) // -(-form.charts // form.columns) >= 5
 
 
 def test_trouble_is_marked_where_there_is_no_room_to_show_it():
@@ -161,19 +201,21 @@ SIZES = {"narrow": (80, 23), "wide": (120, 39), "large": (200, 59), "least": (38
 @pytest.mark.parametrize(
     ("size", "gpus", "charts"),
     [
-        # The memory has the last place of a grid, or the only one.
-        *(("wide", gpus, gpus + (gpus % 2 or gpus == 0)) for gpus in range(9)),
-        *(("narrow", gpus, max(1, gpus)) for gpus in (0, 1, 2, 3)),
+        # Each has a chart of its memory too; without a GPU there are those of the machine.
+        *(("wide", gpus, max(2, 2 * gpus)) for gpus in range(9)),
+        *(("narrow", gpus, max(2, 2 * gpus)) for gpus in (0, 1, 2)),
         *((size, gpus, 0) for size in ("wide", "large") for gpus in (9, 64)),
-        *(("narrow", 8, 0), ("large", 8, 8), ("least", 1, 0)),
+        *(("narrow", 8, 0), ("large", 8, 16), ("least", 1, 0)),
     ],
 )
-def test_up_to_eight_gpus_have_a_chart_each_where_there_is_room_else_rows(size, gpus, charts):
+def test_up_to_eight_gpus_have_two_charts_each_where_there_is_room_else_rows(size, gpus, charts):
     form = panel_layout(*SIZES[size], gpus, 5, False)
     assert (form.charts, form.rows) == (charts, charts == 0)
 
 
-@pytest.mark.parametrize(("gpus", "height"), [(0, 36), (1, 36), (2, 48), (64, 48)])
+@pytest.mark.parametrize(
+    ("gpus", "height"), [(0, 22), (1, 22), *((gpus, 36) for gpus in (2, 8, 16))]
+)
 def test_a_large_machine_lists_processes_where_that_is_asked_for(gpus, height):
     assert panel_layout(120, height, gpus, 5, True).processes
     assert not panel_layout(120, height - 1, gpus, 5, True).processes
@@ -185,22 +227,33 @@ def test_without_room_for_a_chart_the_cpu_is_a_meter():
     assert panel_layout(38, 10, 1, 4, False).cpu
 
 
+def below(height, **parts):
+    """Return a layout whose GPUs have this height."""
+    return MachineLayout("below", gpus_height=str(height), side=False, **parts)
+
+
 @pytest.mark.parametrize(
     ("size", "gpus", "form"),
     [
-        ((40, 7), 1, MachineLayout("beside", charts=1, side=False)),
-        ((60, 11), 1, MachineLayout("beside", charts=2, side=False)),
-        ((98, 24), 1, MachineLayout("beside", charts=4)),
-        ((60, 11), 2, MachineLayout("beside", charts=2, side=False)),
-        ((40, 7), 2, MachineLayout("beside", charts=2, columns=2, side=False)),
-        ((120, 16), 8, MachineLayout("beside", charts=8, columns=4)),
-        ((60, 11), 8, MachineLayout("beside", rows=True, side=False)),
-        ((40, 7), 16, MachineLayout("beside", rows=True, side=False, size="tight")),
-        ((60, 11), 0, MachineLayout("wide")),
-        ((98, 16), 0, MachineLayout("beside", charts=1)),
+        # A single GPU is larger than the CPU, and has further charts before that grows.
+        ((38, 7), 1, below(7, charts=1, cpu=False)),
+        ((38, 11), 1, below(7, charts=1)),
+        ((118, 24), 1, below(15, charts=2)),
+        ((178, 40), 1, below(24, charts=3)),
+        ((58, 16), 2, below(10, charts=2)),
+        ((58, 11), 2, below(7, charts=2, columns=2)),
+        ((118, 24), 8, below(15, charts=8, columns=4)),
+        # Many have a row each, and the CPU what these leave.
+        ((58, 24), 8, below(10, rows=True)),
+        ((58, 24), 16, below(10, rows=True)),
+        ((38, 9), 16, below(5, rows=True, size="tight")),
+        ((58, 11), 0, MachineLayout("below", side=False)),
+        ((98, 16), 0, MachineLayout("below")),
+        ((98, 20), 0, MachineLayout("below", 1, gpus_height="5")),
+        ((98, 30), 0, MachineLayout("below", 2, gpus_height="12")),
     ],
 )
-def test_under_other_charts_what_has_no_room_is_left_out(size, gpus, form):
+def test_below_other_charts_what_has_no_room_is_left_out(size, gpus, form):
     assert layout_below_charts(*size, gpus) == form
 
 

@@ -9,8 +9,8 @@ from fakes.sweeps import plan_of, sweep_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.session.session_columns import COLUMNS_BY_NAME
-from dlmon.figures.session.session_list import matching, split_for_comparison
+from dlmon.figures.lists.session_columns import COLUMNS_BY_NAME
+from dlmon.figures.lists.session_list import matching, split_for_comparison
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
@@ -47,9 +47,7 @@ THREE = [
     ("by", "order", "reversed"),
     [
         ("started", "cba", "abc"),
-        ("name", "bac", "abc"),
-        ("workload", "cba", "cba"),
-        ("status", "abc", "cba"),
+        ("what", "bca", "acb"),
         ("host", "bac", "cab"),
         ("time", "cab", "acb"),
     ],
@@ -74,14 +72,14 @@ def test_a_sweep_is_sorted_among_sessions():
     plan = plan_of({"batch_size": [32, 64]})
     header = replace(new_header(plan, 1, 9.0), id="sweep")
     entry = SweepEntry(header, Path("sweep"), sweep_of(plan), Status.COMPLETED, None, Label("m"))
-    assert ids(in_order([*THREE, entry], {}, "name")) == ["b", "sweep", "a", "c"]
+    assert ids(in_order([*THREE, entry], {}, "what")) == ["b", "c", "sweep", "a"]
     assert ids(in_order([*THREE, entry], {}, "time"))[-2:] == ["sweep", "b"]
     assert ids(in_order([*THREE, entry], {}, "device"))[-2:] == ["sweep", "b"]
 
 
 def test_the_next_column_follows_the_last_one():
-    columns = ("started", "status", "time")
-    assert next_column("started", 1, columns) == "status"
+    columns = ("started", "loss", "time")
+    assert next_column("started", 1, columns) == "loss"
     assert next_column("time", 1, columns) == "started"
     assert next_column("started", -1, columns) == "time"
     # A column that the terminal has no room for any more.

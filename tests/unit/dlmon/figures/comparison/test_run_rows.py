@@ -12,7 +12,9 @@ from fakes.scripts import script_session
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import Published
 from dlmon.comparison.references import ComparisonRow
-from dlmon.figures.comparison.earlier_runs import EARLIER_SESSIONS, earlier_sessions, metric_of
+from dlmon.comparison.sides import THROUGHPUT
+from dlmon.figures.comparison import side_rows
+from dlmon.figures.comparison.earlier_runs import EARLIER_SESSIONS, earlier_sessions
 from dlmon.figures.comparison.run_rows import (
     NO_FIGURE,
     Comparison,
@@ -22,7 +24,8 @@ from dlmon.figures.comparison.run_rows import (
     given_otherwise,
     row_details,
 )
-from dlmon.figures.session.session_list import outcome
+from dlmon.figures.lists.session_list import outcome
+from dlmon.figures.session.compared_figure import metric_of
 from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.log.label import Label
 from dlmon.records import Model, Result, SessionHeader, Status
@@ -73,6 +76,23 @@ def test_earlier_sessions_are_those_of_the_same_workload_and_machine_that_ended_
     running = replace(entry("running"), result=None, status="running")
     header = recorded_session()[0]
     assert earlier_sessions([mine, other, elsewhere, later, running], header) == [mine]
+
+
+def test_runs_of_a_sweep_or_of_pairs_are_no_earlier_runs_but_of_each_other():
+    header, mine = recorded_session()[0], entry("mine")
+    of_pairs = with_header(entry("base"), sweep="pairs-1")
+    assert earlier_sessions([mine, of_pairs], header) == [mine]
+    assert earlier_sessions([of_pairs], replace(header, sweep="pairs-1")) == [of_pairs]
+    assert earlier_sessions([of_pairs], replace(header, sweep="pairs-2")) == []
+
+
+def test_a_run_that_is_over_leads_with_its_figure_and_how_it_compares():
+    earlier = [entry("before", step_us=20_000)]
+    verdict = comparison_of(session(), earlier, repeats=runs_that_ended(earlier)).verdict()
+    assert verdict[0] == "9.16 s ± 0.01 per epoch"
+    assert verdict[1].endswith("× as fast as the run before")
+    assert verdict[2].startswith("(")
+    assert comparison_of(session(), earlier, is_running=True).verdict() == ()
 
 
 def test_only_the_newest_earlier_sessions_that_have_a_figure_count():
@@ -206,7 +226,7 @@ def test_what_an_earlier_run_was_given_otherwise(theirs, ours, texts):
 
 def test_a_run_is_compared_with_the_nearest_published_number():
     slow = comparison_of(session(reached="training", ended=2, step_us=20_000), [])
-    assert slow.against_nearest() == "11.5 % slower than NVIDIA GTX 1060 (11.5 to 11.6 %)"
+    assert slow.against_nearest() == "1.130× as slow as NVIDIA GTX 1060 (1.130× to 1.131×)"
     assert slow.nearest.label == "NVIDIA GeForce GTX 1060"
     building = comparison_of(session(reached="building"), [], is_running=True)
     assert (building.against_nearest(), building.nearest) == ("", None)
@@ -247,9 +267,9 @@ def test_a_lone_epoch_says_beside_others_that_it_holds_the_compilation():
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
-        (9.1, 9.2, "1.7 % slower than NVIDIA GTX 1060 (1.1 to 2.3 %)"),
-        (8.9, 9.4, "no clear difference from NVIDIA GTX 1060 (-4.4 to +1.1 %)"),
-        (None, None, "1.7 % slower than NVIDIA GTX 1060 (one published figure)"),
+        (9.1, 9.2, "1.017× as slow as NVIDIA GTX 1060 (1.011× to 1.024×)"),
+        (8.9, 9.4, "no clear difference from NVIDIA GTX 1060 (0.956× to 1.011×)"),
+        (None, None, "1.017× as slow as NVIDIA GTX 1060 (one published figure)"),
     ],
 )
 def test_the_nearest_published_number_counts_as_exact(low, high, said):
@@ -269,7 +289,7 @@ def among(*rows, **more):
 
 def test_the_factor_comes_with_its_interval_and_says_what_it_rests_on():
     this, fast, slow = row("this", 9.0), row("earlier", 8.1, session="a"), row("earlier", 10.0)
-    once = "11.1 % faster than base (10.3 to 11.9 %, 1 run each)"
+    once = "1.111× as fast as base (1.103× to 1.119×, 1 run each)"
     assert among(this, slow).against(slow, "base") == once
     other = row("earlier", 10.0, comparable=False, badges=("batch 32, not 100",))
     unlike = "not compared with base: batch 32, not 100"
@@ -278,7 +298,7 @@ def test_the_factor_comes_with_its_interval_and_says_what_it_rests_on():
     assert among(slow).against(slow, "base") == not_yet
     # A band of no width is none: earlier versions wrote it where nothing was known.
     old = row("earlier", 13.0, half=0.0)
-    assert among(this, old).against(old, "base") == "44.4 % faster than base (1 run each)"
+    assert among(this, old).against(old, "base") == "1.444× as fast as base (1 run each)"
     # The row that was chosen is found again, and none where it is gone.
     assert among(this, fast, slow, reference=fast.reference).chosen is fast
     assert among(this, slow, reference=fast.reference).chosen is None
@@ -383,7 +403,7 @@ def earlier(session, days_before=1, **options):
         seconds_per_epoch=snapshot.seconds_per_epoch,
         samples_per_second=snapshot.samples_per_second,
         step_ms=snapshot.step_ms,
-        counts_steps=snapshot.counts_steps or None,
+        counts_steps=snapshot.throughput_unit == "steps/s" or None,
         samples_per_epoch=None,
     )
     header = replace(snapshot.header, id=session, wall=wall)
@@ -488,11 +508,13 @@ def test_a_row_shows_its_device_its_share_of_the_peak_and_its_sources():
     assert "8.87 TFLOP/s float32, the article prints 6.1, 599 USD then" in device
     unknown = compared("seconds_per_epoch", *[Conditions("cifar10-cnn", 100, 50_000, 10)] * 2)[1]
     assert dict(row_details(unknown))["of its peak"].startswith("– (sold with 3 GB and 1,152 cores")
-    # All differences are in the details, and what is none is to know.
+    # All differences are in the details, and conditions that are none.
     ours = Conditions("resnet50", 7, None, None, precision="mixed_float16")
     assert of_batch(ours, 292.2)["differs"] == "batch 64, not 7; float32, not mixed_float16"
     alike = of_batch(Conditions("resnet50", 16, None, None, mode="inference"), 34.14)
-    assert alike["to know"] == "6 % more operations (stride in the 3×3); forward in training mode"
+    assert (
+        alike["conditions"] == "6 % more operations (stride in the 3×3); forward in training mode"
+    )
     assert "differs" not in alike
     # A run of ours has its band and its own speed.
     result = Result("completed", "a", "log", "cifar10-cnn", "cpu", {}, 1.0)
@@ -509,7 +531,7 @@ def test_a_row_shows_its_device_its_share_of_the_peak_and_its_sources():
 SESSIONS = Path(__file__).parents[4] / "golden" / "sessions"
 
 
-def test_two_sessions_have_the_ratio_and_interval_that_compare_gives_them():
+def test_a_pair_has_the_interval_of_compare_on_the_screen_in_its_text_and_in_its_json():
     entries = list_sessions(SESSIONS)
     compared_pairs = 0
     for entry in entries:
@@ -522,6 +544,11 @@ def test_two_sessions_have_the_ratio_and_interval_that_compare_gives_them():
         for row in rows_of_kind(found, "earlier"):
             ratio, base = found.factor(row), found.earlier[row.session]
             if isinstance(ratio, Ratio):
-                assert ratio == compare_logs([base.path], [entry.path]).throughput.ratio
+                sides = compare_logs([base.path], [entry.path])
+                assert ratio == sides.throughput.ratio
+                assert found.against(row, "base") in side_rows.verdict(sides)
+                rate = side_rows.sides_json(sides)["figures"][THROUGHPUT]
+                ends = [end and 100 * (end - 1) for end in (ratio.low, ratio.high)]
+                assert [rate["low_pct"], rate["high_pct"]] == ends
                 compared_pairs += ratio.low is not None
     assert compared_pairs >= 2

@@ -4,7 +4,13 @@ from dataclasses import replace
 import pytest
 from fakes.compared import side
 
-from dlmon.comparison.sides import Difference, NotComparable, compare_sides
+from dlmon.comparison.sides import (
+    ChangedFile,
+    CodeChanges,
+    Difference,
+    NoThroughput,
+    compare_sides,
+)
 from dlmon.figures.comparison.side_rows import (
     change_text,
     changed_text,
@@ -14,10 +20,12 @@ from dlmon.figures.comparison.side_rows import (
     legends,
     notes,
     side_name,
+    throughput_bars,
     verdict,
 )
 from dlmon.figures.sections import Figures, Note, Table
 from dlmon.records import Status
+from dlmon.render.lines import lines_of
 from dlmon.statistics.ratios import Basis, Error, Ratio
 
 (RUN,) = side("run", 1_000.0)
@@ -52,12 +60,13 @@ def test_both_sides_of_a_small_figure_have_the_same_digits(base, new, shown):
 @pytest.mark.parametrize(
     ("ratio", "text"),
     [
-        (Ratio(1.049, 1.03, 1.07, 0.001, Basis.RUNS), "+4.9 %"),
-        (Ratio(0.951, 0.93, 0.97, 0.001, Basis.RUNS), "-4.9 %"),
-        (Ratio(1.004, 0.99, 1.02, 0.6, Basis.RUNS), "~ +0.4 %"),
-        (Ratio(1.5, 1.49, 1.51, None, Basis.WITHIN_RUNS), "? +50.0 %"),
-        (Ratio(12.5, 12.0, 13.0, 0.001, Basis.RUNS), "+1,150 %"),
-        (Ratio(1e9), "? over +1,000,000 %"),
+        (Ratio(1.049, 1.03, 1.07, 0.001, Basis.RUNS), "1.049×"),
+        (Ratio(0.951, 0.93, 0.97, 0.001, Basis.RUNS), "0.951×"),
+        (Ratio(1.004, 0.99, 1.02, 0.6, Basis.RUNS), "~ 1.004×"),
+        (Ratio(1.5, 1.49, 1.51, None, Basis.WITHIN_RUNS), "? 1.500×"),
+        (Ratio(12.5, 12.0, 13.0, 0.001, Basis.RUNS), "12.5×"),
+        (Ratio(0.08, 0.07, 0.09, 0.001, Basis.RUNS), "0.080×"),
+        (Ratio(1e9), "? over 1,000,000×"),
     ],
 )
 def test_a_change_is_marked_where_it_is_not_significant(ratio, text):
@@ -124,7 +133,7 @@ def test_of_one_run_a_side_it_is_said_what_would_show_more(runs, rests_on, comma
     of_script = {"workload": "train.py", "command": command} if command else {}
     base, new = side("a", 1_000.0, **of_script), side("b", *runs, **of_script)
     assert verdict(compare_sides(base, new)) == (
-        f"new is 12.0 % faster than base ({rests_on}); "
+        f"new is 1.120× as fast as base ({rests_on}); "
         f"repeat each 3 times to see how much runs differ ({how})"
     )
 
@@ -133,14 +142,16 @@ def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
     one_each = compare_sides(
         side("a", 1.0, throughput_error=ERROR), side("b", 2.0, throughput_error=ERROR)
     )
-    assert [text[:12] for text in legends(figure_table(one_each))] == ["? not tested"]
+    # No change was tested, so no mark tells which were not; the verdict says so.
+    assert cells(one_each, "samples/s")[3] == "2.00×"
+    assert legends(figure_table(one_each)) == []
     assert "not of how runs do" in notes(one_each)[-1]
     judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))
     assert "allows for how runs differ" in legends(figure_table(judged))[0]
     assert notes(judged) == ["how runs differ is taken from other runs of the same conditions here"]
     clear = compare_sides(side("a", 1_000.0, 1_001.0, 999.0), side("b", 1_100.0, 1_101.0, 1_099.0))
     assert legends(figure_table(clear)) == []
-    assert verdict(clear) == "new is 10.0 % faster than base (9.8 to 10.2 %)"
+    assert verdict(clear) == "new is 1.100× as fast as base (1.098× to 1.102×)"
     assert verdict(compare_sides(side("a", 1, 1), side("b", 2, 2))) == (
         "new is 2.00× as fast as base (the runs of a side do not differ at all)"
     )
@@ -156,12 +167,10 @@ def test_steps_and_samples_have_no_unit_in_common_and_no_verdict():
     comparison = compare_sides(
         side("a", 50.0, 50.5, **IN_STEPS), side("b", 1_600.0, 1_601.0, **IN_SAMPLES)
     )
-    assert cells(comparison, "throughput") == (
-        "throughput", "50.25", "1,600", "", "", "", "2+2",
-    )  # fmt: skip
+    assert cells(comparison, "throughput") == ("throughput", "50.25", "1,600", "2+2")
     said = "not compared with base: one side counts steps, the other samples"
     assert verdict(comparison) == said
-    assert notes(comparison) == []
+    assert [text[:10] for text in notes(comparison)] == ["not tested"]
     assert figure_table(comparison).levels == ("",)
 
 
@@ -175,7 +184,7 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
 
 
 @pytest.mark.parametrize(
-    ("of_script", "parts"),
+    ("of_script", "others"),
     [
         ({}, ["compile, s", "start and imports, s", "compiling, s"]),
         # Of PyTorch, they have names that hold for it.
@@ -185,15 +194,20 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
         ),
     ],
 )
-def test_what_was_learned_stands_between_the_figures_and_the_account(of_script, parts):
+def test_after_the_figure_stand_the_parts_of_a_step_then_memory_then_the_loss(of_script, others):
     values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5, "compile_s": 1.4}
-    values |= {"account.startup": 5.0, "account.compiling": 1.4}
-    sides = [side(name, 1.0, values=values, **of_script) for name in "ab"]
-    comparison = compare_sides(*sides)
+    values |= {"account.startup": 5.0, "account.compiling": 1.4, "memory_mib": 1_024.0}
+    values |= {"step.forward_ms": 1.5, "step_ms.median": 4.0}
+    comparison = compare_sides(
+        side("a", 1.0, values=values, **of_script),
+        side("b", 1.0, values=values | {"step.forward_ms": 3.6}, **of_script),
+    )
     # A foreign name is cleaned and cut.
     metric = "last a_very_long_nam…"
-    assert names_of(comparison)[1:] == [parts[0], metric, *parts[1:]]
-    assert cells(comparison, metric)[1:4] == ("0.5000", "0.5000", "? +0.0 %")
+    leading = ["median step, ms", "forward, ms a step", "memory, GiB", metric]
+    assert names_of(comparison)[1:] == [*leading, *others]
+    assert cells(comparison, metric)[1:4] == ("0.5000", "0.5000", "1.000×")
+    assert cells(comparison, "forward, ms a step")[1:4] == ("1.50", "3.60", "2.40×")
 
 
 # ---- what differs ----
@@ -211,10 +225,56 @@ def test_unlike_sides_are_shown_without_figures_unless_that_is_asked_for():
     assert names == Figures("", (("base", "a-0"), ("new", "b-0")))
     assert said == Note(("These runs do not compare: batch size 64, not 32.",), "verdict")
     assert what_differs == Figures("Different options", (("threads", "– → 2"),))
-    _, verdict, doubted, table, *_ = describe_sides(it)
+    _, verdict, doubted, _, table, *_ = describe_sides(it)
     assert verdict.sentences[0].startswith("New is 2.00× as fast as base")
     assert doubted == Note(("Not comparable: batch size 64, not 32.",), "warning")
     assert isinstance(table, Table)
+
+
+VERSIONS = tuple(
+    Difference(name, "a" * 12, "b" * 12) for name in ("contents of train.py", "git commit")
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "rows"),
+    [
+        (None, ["contents of train.py", "git commit"]),
+        (CodeChanges("a", "b", why="git is not installed"), ["contents of train.py", "git commit"]),
+        (CodeChanges("a", "b", (ChangedFile("train.py", 12, 4),)), ["git commit"]),
+        (
+            CodeChanges("a", "b", (ChangedFile("net.bin", None, None),), ("a-0",)),
+            ["contents of train.py", "git commit", "a-0"],
+        ),
+    ],
+)
+def test_the_files_that_changed_stand_before_the_figures(code, rows):
+    sides = compare_sides(side("a", 1.0), side("b", 1.0))
+    sections = list(describe_sides(replace(sides, versions=VERSIONS, code=code)))
+    (section,) = (one for one in sections if getattr(one, "heading", "") == "Different code")
+    assert sections.index(section) < next(
+        number for number, one in enumerate(sections) if isinstance(one, Table)
+    )
+    assert [name for name, _ in section.rows][: len(rows)] == rows
+    shown = dict(section.rows)
+    if code is None:
+        assert len(shown) == 2
+    elif code.why:
+        assert shown["files"] == "not listed: git is not installed"
+    else:
+        assert shown[code.files[0].name] == ("binary" if code.uncommitted else "+12 -4")
+
+
+def test_of_many_changed_files_the_largest_are_named_and_the_others_counted():
+    files = tuple(ChangedFile(f"{'d/' * 100}{n}.py", 40 - n, None) for n in range(40))
+    code = CodeChanges("a", "b", files)
+    sides = replace(compare_sides(side("a", 1.0), side("b", 1.0)), code=code)
+    (section,) = differences(sides)
+    names = [name for name, _ in section.rows]
+    assert len(names) == 13
+    assert names[0].startswith("…")
+    assert names[0].endswith("/0.py")
+    assert section.rows[-1] == ("28 more files", "+406 -0")
 
 
 def test_a_long_value_is_cut_to_where_it_differs():
@@ -245,8 +305,8 @@ def test_that_epochs_took_longer_nevertheless_stands_beside_the_verdict():
         return [replace(RUN, session=f"{name}{n}", values=one) for n, one in enumerate(values)]
 
     base, slower = epochs("a", 1_000.0, 10.0), epochs("b", 1_200.0, 10.6)
-    assert doubts(compare_sides(base, slower)) == ["an epoch took 6.0 % more time in new even so"]
-    assert doubts(compare_sides(slower, base)) == ["an epoch took 5.7 % less time in new even so"]
+    assert doubts(compare_sides(base, slower)) == ["an epoch took 1.060× the time in new even so"]
+    assert doubts(compare_sides(slower, base)) == ["an epoch took 0.943× the time in new even so"]
     assert doubts(compare_sides(base, epochs("b", 1_200.0, 8.3))) == []
     # Not where they did by chance alone.
     comparison = compare_sides(base, epochs("b", 1_200.0, 5.0, 10.0, 40.0))
@@ -269,8 +329,12 @@ FAILED = replace(
 
 
 def test_of_a_run_that_failed_it_is_said_why():
-    with pytest.raises(NotComparable, match=r"^bad failed \(out of"):
-        compare_sides(side("a", 1.0), [FAILED])
+    with pytest.raises(NoThroughput, match=r"^bad failed \(out of") as refused:
+        compare_sides(side("a", 1.0), [replace(FAILED, options={"threads": 2})])
+    # What differs may be why it failed.
+    _, said, differing, *_ = describe_sides(refused.value.comparison)
+    assert said.sentences[0].startswith("Not compared with base: bad failed (out of memory)")
+    assert differing == Figures("Different options", (("threads", "– → 2"),))
     comparison = compare_sides([*side("a", 1.0), FAILED], side("b", 2.0))
     assert doubts(comparison) == [
         "left out: bad failed (out of memory) before it had a throughput to compare"
@@ -279,3 +343,18 @@ def test_of_a_run_that_failed_it_is_said_why():
     assert doubts(compare_sides(side("a", 1.0), [measured])) == [
         "bad failed (out of memory): its figures are those up to then"
     ]
+
+
+def test_below_the_table_each_run_has_a_bar_of_its_throughput_from_zero():
+    bars = throughput_bars(compare_sides([*side("a", 100.0, 50.0), FAILED], side("bb", 200.0)))
+    heading, *rows = ["".join(text for text, _ in line) for line in lines_of([bars])]
+    assert heading.strip() == "samples/s"
+    assert [(row.split()[:2], row.count("█")) for row in rows] == [
+        (["base", "a-0"], 12),
+        (["base", "a-1"], 6),
+        (["new", "bb-0"], 24),
+    ]
+    assert len({row.index("█") for row in rows}) == 1
+    # Samples and steps have no common scale.
+    of_steps = side("b", 200.0, throughput_unit="steps/s")
+    assert throughput_bars(compare_sides(side("a", 1.0), of_steps)) is None

@@ -2,12 +2,8 @@
 
 import pytest
 
-from dlmon.figures.comparison.verdicts import (
-    DOUBT_NAMES,
-    doubts_of_results,
-    in_doubt,
-    verdict,
-)
+from dlmon.figures.comparison.verdicts import verdict
+from dlmon.figures.session.doubts import DOUBT_NAMES, doubts_of_results, in_doubt
 from dlmon.records import Doubt, Result
 from dlmon.statistics.ratios import Basis, Ratio
 
@@ -23,16 +19,18 @@ def of_windows(value, low, high):
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (of_runs(1.1, 1.098, 1.102), "10.0 % faster than base (9.8 to 10.2 %)"),
-        (of_runs(0.9, 0.898, 0.902), "10.0 % slower than base (9.8 to 10.2 %)"),
-        (of_runs(2.38, 1.9, 2.86), "2.38× as fast as base (1.90× to 2.86×)"),
+        (of_runs(1.1, 1.098, 1.102), "1.100× as fast as base (1.098× to 1.102×)"),
+        (of_runs(0.9, 0.898, 0.902), "1.111× as slow as base (1.109× to 1.114×)"),
+        (of_runs(2.38, 1.9, 2.86), "2.38× as fast as base (1.900× to 2.86×)"),
         (of_runs(0.4, 0.25, 0.5), "2.50× as slow as base (2.00× to 4.00×)"),
         (of_runs(1234.5, 1000.0, 1500.0), "1,234× as fast as base (1,000× to 1,500×)"),
-        (of_runs(1.0002, 1.0001, 1.0003), "as fast as base (+0.0 to +0.0 %)"),
-        (of_runs(1.01, 0.99, 1.03), "no clear difference from base (-1.0 to +3.0 %)"),
-        (of_windows(1.1, 1.09, 1.11), "10.0 % faster than base (9.0 to 11.0 %, 1 run each)"),
-        (of_windows(1.1, 0.9, 1.3), "no clear difference from base (-10.0 to +30.0 %, 1 run each)"),
-        (Ratio(1.1), "10.0 % faster than base (1 run each)"),
+        (of_runs(1.0002, 1.0001, 1.0003), "as fast as base (1.000× to 1.000×)"),
+        (of_runs(1.01, 0.99, 1.03), "no clear difference from base (0.990× to 1.030×)"),
+        (of_windows(1.1, 1.09, 1.11), "1.100× as fast as base (1.090× to 1.110×, 1 run each)"),
+        (of_windows(1.1, 0.9, 1.3), "no clear difference from base (0.900× to 1.300×, 1 run each)"),
+        (Ratio(1.1), "1.100× as fast as base (1 run each)"),
+        (of_windows(1.1, 0.001, 2256.0), "no clear difference from base (uncertain, 1 run each)"),
+        (of_runs(9.0, 2.0, 40.0), "9.00× as fast as base (uncertain)"),
         (Ratio(1.0), "as fast as base (1 run each)"),
         ("batch 32, not 100", "not compared with base: batch 32, not 100"),
     ],

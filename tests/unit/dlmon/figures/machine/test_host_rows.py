@@ -7,7 +7,7 @@ from fakes.hosts import FakeHost, facts, live, sample, session
 from fakes.screens import Clock
 
 from dlmon.figures.machine import host_rows as words
-from dlmon.records import Gpu, Process
+from dlmon.records import Gpu, Process, RateNow
 from dlmon.remote.host import HostSnapshot, HostState, RunningSession
 from dlmon.remote.ssh import JobEnded
 
@@ -140,7 +140,8 @@ def test_a_host_is_identified_by_its_gpus_which_are_said_as_one_else_by_its_proc
 
 
 def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
-    run = RunningSession("id", "cifar10-cnn", None, "training", 3, 10, 5_540.0, (1,))
+    rates = (RateNow(5_540.0, "samples/s"), RateNow(1e6, "tokens/s"))
+    run = RunningSession("id", "cifar10-cnn", None, "training", 3, 10, rates[:1], (1,))
     assert words.session_title(run) == "cifar10-cnn"
     assert words.session_title(replace(run, name="base")) == "base"
     assert words.session_progress(run) == "epoch 3 of 10"
@@ -148,14 +149,14 @@ def test_a_session_is_called_by_its_name_and_says_how_far_and_how_fast_it_is():
     assert words.session_progress(replace(run, mode="train")) == "epoch 3 of 10"
     assert words.session_progress(replace(run, mode="inference")) == "pass 3 of 10"
     assert words.session_rate(run) == "5,540 samples/s"
-    assert words.session_rate(replace(run, counts_steps=True)) == "5,540 steps/s"
+    assert words.session_rate(replace(run, rates=rates)) == "1,000,000 tokens/s"
     assert words.session_device(run) == "GPU 1"
-    early = replace(run, phase="compiling", epoch=None, samples_per_second=None, gpus=())
+    early = replace(run, phase="compiling", epoch=None, rates=(), gpus=())
     assert words.session_progress(early) == "compiling"
     assert (words.session_rate(early), words.session_device(early)) == ("", "")
-    paused = replace(run, phase="validating", samples_per_second=None)
+    paused = replace(run, phase="validating", rates=())
     assert words.session_rate(paused) == "validating"
-    hung = replace(run, samples_per_second=None, overdue_s=20)
+    hung = replace(run, rates=(), overdue_s=20)
     assert words.session_rate(hung) == "no step for 20 s"
     without_epochs = replace(hung, epoch=None, epochs=None)
     assert words.session_progress(without_epochs) == ""

@@ -159,6 +159,19 @@ def test_a_gpu_of_which_nothing_is_known_is_distinguished(gpu, nothing):
     assert has_no_readings(gpu) is nothing
 
 
+def test_a_gpu_of_amd_has_its_own_readings_and_none_of_nvidias():
+    card = replace(CARD, name="AMD Radeon RX 7900 XTX", vendor="amd", slowdown_c=100)
+    no = dict.fromkeys(("energy_j", "nvlinks", "tensor_pct", "mig"), "amdgpu does not report it")
+    gpu = Gpu(0, 98, temperature_c=63, junction_c=84, memory_c=78, gtt_used_mib=300, why=no)
+    found = texts(gpu_figures(gpu, card, in_depth=True))
+    assert (found["temp"], found["junction"]) == ("63 of 100 °C", "84 °C")
+    assert (found["memory temp"], found["GTT"]) == ("78 °C", "0.3 GiB")
+    assert found["energy"] == "amdgpu does not report it"
+    assert {"NVLinks", "MIG", "MIG instances", "tensor cores", "Xid"}.isdisjoint(found)
+    of_nvidia = texts(gpu_figures(Gpu(0, 98), CARD, in_depth=True))
+    assert {"junction", "memory temp", "GTT"}.isdisjoint(of_nvidia)
+
+
 def test_a_divided_gpu_says_why_it_has_no_utilisation():
     why = {"utilization_pct": "not supported"}
     assert no_utilization(Gpu(0, mig=True, why=why)) == "MIG on: no utilisation"

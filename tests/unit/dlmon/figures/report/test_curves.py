@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import folded, recorded_session
-from fakes.scripts import SECOND, script_session
+from fakes.scripts import SECOND, script_header, script_session
 
+from dlmon.comparison.compared_run import Curve
+from dlmon.figures.report import curves
 from dlmon.figures.report.curves import (
     CPU,
     GPU,
@@ -18,6 +20,7 @@ from dlmon.figures.report.curves import (
 )
 from dlmon.records import Batches, BatchSummary, Cpu, Epoch, Machine, Metrics, Model, ProcessTree
 from dlmon.session.session import Session
+from dlmon.statistics.series import Series
 
 
 def charts(*sessions):
@@ -247,3 +250,78 @@ def test_what_dlmon_reads_itself_has_a_name_in_words_and_a_metric_of_the_script_
     charts = metric_charts_of([header, *records, Metrics(header.t + 10 * SECOND, metrics)])
     titles = {name: chart.title for name, chart in charts.items()}
     assert [titles[name] for name in metrics] == ["Learning rate", "Gradient norm", "My_score"]
+
+
+# ---- other axes than time ----
+
+
+def test_progress_counts_steps_tokens_and_epochs_and_finds_their_times_again():
+    session = folded(script_session(seconds=20, samples=64, step_ms=20, tokens=128))
+    steps, tokens = (curves.progress_of(session, x) for x in (curves.STEPS, curves.TOKENS))
+    assert steps.counts[-1] == pytest.approx(session.loops.longest.steady.batches)
+    assert tokens.counts[-1] / steps.counts[-1] == pytest.approx(64 * 128, rel=0.02)
+    half_ns = steps.time_of(steps.counts[-1] / 2)
+    assert steps.count_at(half_ns) == pytest.approx(steps.counts[-1] / 2)
+    epochs = curves.progress_of(session, curves.EPOCHS)
+    ended = list(session.loops.longest.epochs.values())
+    assert epochs.count_at(ended[2].end) == 3
+    # Nothing is done before the first and after the last.
+    assert (epochs.count_at(0), epochs.count_at(1e30)) == (0, len(ended))
+
+
+@pytest.mark.parametrize("x_axis", [curves.STEPS, curves.EPOCHS, curves.TOKENS])
+def test_a_run_that_did_not_train_has_no_progress(x_axis):
+    assert curves.progress_of(folded(script_session(seconds=0)), x_axis) is None
+
+
+def test_a_curve_along_steps_has_the_value_of_the_time_of_each_step():
+    series = Series()
+    for second in range(10):
+        series.add(second * 10**9, (second + 1) * 10**9, float(second))
+    # Half of all steps in the first of ten seconds.
+    progress = curves.Progress([0, 1e9, 10e9], [0, 50, 100])
+    along = curves.along(Curve(series, 0, validations=[(10**9, 0.5)]), progress, 1e6)
+    means = along.series.columns(0, 25_000_000, 5)
+    assert means[:2] == [0.0, 0.0]
+    assert means[2:4] == pytest.approx([3.0, 7.5], abs=0.6)
+    # There are no more steps.
+    assert means[4] is None
+    assert along.validations == [(50_000_000, 0.5)]
+
+
+# ---- the names of runs in a legend ----
+
+
+def header(**changes):
+    words = changes.pop("command", "python train.py --lr 0.1").split()
+    return replace(script_header(), command=tuple(words), workload="train.py", **changes)
+
+
+def test_runs_are_named_by_what_differs():
+    first = header(command="python train.py --lr 0.1 --width 64 --seed 1", git_commit="a" * 40)
+    second = header(command="python train.py --lr 0.2 --width 64 --fast", git_commit="b" * 40)
+    assert curves.names_by_difference([first, second], [None, "new"]) == [
+        "--lr 0.1, --seed 1, aaaaaaa",
+        "new",
+    ]
+    assert (
+        curves.names_by_difference([first, second], [None, None])[1] == "--lr 0.2, --fast, bbbbbbb"
+    )
+    fast = header(command="python train.py --fast")
+    assert curves.names_by_difference([header(command="python train.py"), fast], [None, None]) == [
+        "without --fast",
+        "--fast",
+    ]
+    hosts = [header(host=host) for host in ("gpu1", "gpu2")]
+    assert curves.names_by_difference(hosts, [None, None]) == ["gpu1", "gpu2"]
+
+
+def test_repeats_of_one_run_are_named_by_their_ids_and_keys_are_left_out():
+    other = replace(header(command="python -u other.py --deep"), workload="other.py")
+    both = [header(command="python -u train.py"), other]
+    assert curves.names_by_difference(both, [None, None]) == ["train.py", "other.py, --deep"]
+    runs = [
+        header(id=f"run-{key}", command=f"python train.py --api-key {key}") for key in ("aa", "bb")
+    ]
+    assert curves.names_by_difference(runs, [None, None]) == ["run-aa", "run-bb"]
+    assert curves.names_by_difference(runs, ["same", "same"]) == ["run-aa", "run-bb"]

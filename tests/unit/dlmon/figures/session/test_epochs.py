@@ -112,6 +112,10 @@ def test_what_is_usual_is_not_claimed_of_too_few_epochs_nor_of_one_that_was_cut_
     assert epoch_comparison_text(cut) == (
         "took 4.00 s and was cut short, so it is not compared with the others."
     )
+    profiled = EpochComparison(replace(EPOCH, profiled=True), 4.0, None, False)
+    assert epoch_comparison_text(profiled) == (
+        "took 4.00 s with a profiler, so it is not compared with the others."
+    )
 
 
 @pytest.mark.parametrize("name", [*_LEAST, *_LEAST_DROPS])

@@ -16,8 +16,8 @@ from dlmon.alerts.rules import RuleInputs
 from dlmon.alerts.rules import evaluate as alerts_at
 from dlmon.figures.report.curves import curves_of
 from dlmon.figures.report.report import make_report
-from dlmon.figures.session.framework_memory import memory_numbers
-from dlmon.figures.session.summary import SessionOutcome, summary_rows
+from dlmon.figures.report.summary import SessionOutcome, summary_rows
+from dlmon.figures.session.framework_memory import memory_holders, memory_numbers
 from dlmon.log.label import Label
 from dlmon.records import (
     Epoch,
@@ -118,8 +118,8 @@ def test_on_a_cpu_nothing_is_said() -> None:
 def test_an_error_is_explained_by_its_whole_text_and_what_is_in_pieces_is_advised() -> None:
     said = failed_by(TEXT)
     assert said["GPU memory ran out"] == (
-        "2.0 GiB of GPU 0 was asked for; 1.2 GiB of 79.1 GiB was free; tensors held 60.5 GiB and "
-        "the allocator 16.2 GiB more that none used"
+        "2.0 GiB asked for, 1.2 GiB of 79.1 GiB free on GPU 0; "
+        "this run held 60.5 GiB and 16.2 GiB unused"
     )
     assert said["to avoid it"] == (
         "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: 16.2 GiB was there in pieces; "
@@ -131,7 +131,7 @@ def test_a_report_begins_with_the_explanation_and_what_avoids_it(tmp_path: Path)
     log = write_log(tmp_path, records(result(f"the script ended with exit code 1: {TEXT}"[:240])))
     (session,) = make_report([log], []).sessions
     first, *others = said(session.sections, "verdict")
-    assert first.startswith("Failed: GPU memory ran out: 2.0 GiB of GPU 0 was asked for; ")
+    assert first.startswith("OUT OF MEMORY: 2.0 GiB asked for, ")
     assert others[-1:] == ["Try: use a smaller batch than 64."]
 
 
@@ -154,15 +154,24 @@ def test_another_program_is_named_where_its_memory_would_do() -> None:
     )
 
 
+@pytest.mark.parametrize(("held", "is_enough"), [("12.00", True), ("0.50", False)])
+def test_processes_that_only_the_error_knows_are_named_where_their_memory_would_do(
+    held: str, is_enough: bool
+) -> None:
+    text = TEXT.replace("16.25 GiB", "1.00 GiB")
+    said = failed_by(f"{text} Process 4242 has {held} GiB memory in use.", batch_size=1)
+    held_text = "12.0 GiB" if is_enough else "512 MiB"
+    assert said["GPU memory ran out"].endswith(f"; other processes held {held_text}")
+    assert ("to avoid it" in said) == is_enough
+
+
 def test_jax_says_what_was_asked_and_the_readings_what_was_held() -> None:
     text = (
         "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
         "allocate 8589934592 bytes."
     )
     said = failed_by(text, FrameworkMemory(1, "jax", 0, 100, 50 * 1024, None, 60 * 1024))
-    assert said["GPU memory ran out"] == (
-        "8.0 GiB was asked for; tensors had held 50.0 GiB at most"
-    )
+    assert said["GPU memory ran out"] == ("8.0 GiB asked for; this run had held 50.0 GiB at most")
 
 
 def test_the_machines_own_memory_is_not_taken_for_a_gpus() -> None:
@@ -244,3 +253,35 @@ def test_of_a_run_that_is_over_it_says_how_long_it_would_have_gone_on() -> None:
     session.add(result("", t=t, status=Status.COMPLETED, failure=None, exit_code=0))
     expected = ", the peak grew 500 MiB per epoch: full after about 9 epochs more"
     assert rows(session)["GPU memory"].endswith(expected)
+
+
+def holders(parameters: int | None, optimizer: str | None = "AdamW") -> dict[str, float]:
+    t = script_session()[0].t  # type: ignore[union-attr]
+    script = [
+        replace(one, parameters=parameters, optimizer=optimizer) if isinstance(one, Model) else one
+        for one in records(Output(t + 8 * SECOND, "stderr", TEXT), result(TEXT[:240]))
+    ]
+    return {name: round(mib / 1024, 1) for name, mib in memory_holders(folded(script).snapshot())}
+
+
+def test_what_held_the_memory_is_split_by_the_parameters_and_the_optimizer() -> None:
+    assert holders(1 << 30) == {
+        "about the weights": 4.0,
+        "gradients": 4.0,
+        "AdamW": 8.0,
+        "activations and other tensors": 44.5,
+        "unused by its allocator": 16.2,
+        "free": 1.2,
+    }
+    assert "AdamW" not in holders(1 << 30, "SGD")
+
+
+@pytest.mark.parametrize("parameters", [None, 1 << 40])
+def test_without_a_size_that_fits_all_tensors_of_the_run_are_one_part(
+    parameters: int | None,
+) -> None:
+    assert holders(parameters) == {
+        "tensors of this run": 60.5,
+        "unused by its allocator": 16.2,
+        "free": 1.2,
+    }

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dlmon.figures.session.stack_lines import stack_lines, stack_text
-from dlmon.records import Frame, ProcessStack, SeenAt, Stack, ThreadStack
+from dlmon.figures.session.stack_lines import stack_text
+from dlmon.records import Frame, SeenAt, Stack
 
 SAVE = Frame("/home/ada/run/train.py", 88, "save")
 TORCH = Frame("/venv/lib/python3.11/site-packages/torch/serialization.py", 944, "_save")
@@ -37,22 +37,3 @@ def stack(*places, looks=56, due=56):
 )
 def test_a_pause_is_said_with_the_line_of_the_script_and_what_that_called(seen, text):
     assert stack_text(seen) == text
-
-
-def test_each_process_has_its_line_and_each_thread_of_the_script_its_stack():
-    main = ThreadStack("MainThread", (TORCH, SAVE, TOP), SAVE, trains=True)
-    threads = (main, ThreadStack("QueueFeeder", (TORCH,)))
-    no_answer = {"threads": "it did not answer within 2 s"}
-    ranks = (
-        ProcessStack(1, 1, 4312, threads, rank=0),
-        ProcessStack(1, 1, 4313, None, rank=1, why=no_answer),
-    )
-    assert [line for line, _ in stack_lines(ranks)] == [
-        "rank 0, process 4312: train.py:88 in save → torch/serialization.py in _save",
-        "  thread MainThread, which trains",
-        f"    {TORCH.file}:944 in _save",
-        f"  > {SAVE.file}:88 in save",
-        f"    {TOP.file}:5",
-        "  thread QueueFeeder: torch/serialization.py:944 in _save",
-        "rank 1, process 4313: it did not answer within 2 s",
-    ]

@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import folded
 from fakes.scripts import Script, script_session
 
-from dlmon.figures.session.summary import SessionOutcome, summary_rows
+from dlmon.figures.report.summary import SessionOutcome, summary_rows
 from dlmon.figures.session.tables import (
     describe_profile,
     epoch_table,
@@ -75,22 +75,79 @@ def test_only_an_epoch_that_ended_before_the_steps_that_were_asked_for_is_cut():
 
 
 def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation():
-    first, second = (
+    first, *others = (
         Operation("aten::" + "m" * 80, 5, 1_500, 40_000, 0.8),
-        Operation("x", 1, 9, 0, 0),
+        Operation("x", 1, 9, 0, 0.001),
+        Operation("too short to matter", 1, 9, 0, 0.0009),
     )
-    made = Profile(9, 1, 0, 62_000_000, 5, "torch", "profile-1.json.gz", operations=(first, second))
-    note, table = describe_profile(replace(made, idle=0.12, copying=0.03, communicating=0.0))
+    made = Profile(
+        9, 1, 0, 62_000_000, 5, "torch", "profile-1.json.gz", operations=(first, *others)
+    )
+    made = replace(made, idle=0.12, copying=0.03, communicating=0.0)
+    largest, note, table = describe_profile(made)
+    assert largest.sentences == (f"{first.name} 80 % of the time in operations on the device",)
     assert note.sentences == (
         "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 3 %, "
         "communicating 0 %",
     )
-    assert table.headings == ("share", "calls", "host", "device", "operation")
-    assert table.rows[0] == ("80.0 %", "5", "1.50 ms", "40.0 ms", first.name)
-    assert table.rows[1] == ("0.0 %", "1", "0.01 ms", "–", "x")
+    assert table.headings == ("share", "", "calls", "host", "device", "operation")
+    assert table.rows[0] == ("80.0 %", 12 * "█", "5", "1.50 ms", "40.0 ms", first.name)
+    assert table.rows[1] == ("0.1 %", "", "1", "0.01 ms", "–", "x")
     # The names of operations are cut to the width.
-    *_, row, _ = ("".join(text for text, _ in line) for line in lines_of((note, table), 76))
+    assert (len(table.rows), table.left_out) == (2, 1)
+    *_, row, _, _ = ("".join(text for text, _ in line) for line in lines_of((note, table), 76))
     assert (len(row), row[-1]) == (76, "…")
+
+
+@pytest.mark.parametrize(
+    ("shares", "copy", "largest", "advice"),
+    [
+        # Of a device that idles half the time, an operation has at most the other half.
+        ((0.5, 0.1, 0.1), "HtoD (Pinned", "DEVICE IDLE 50 % of the profiled time", "if it doesn't"),
+        ((0.4, 0.5, 0.0), "HtoD (Pinned", "DEVICE IDLE 40 %", "if it doesn't"),
+        ((0.1, 0.7, 0.0), "HtoD (Pinned", "COPYING 70 % of the time in operations", None),
+        ((0.1, 0.7, 0.0), "HtoD (Pageable", "COPYING 70 %", "load with pin_memory=True"),
+        ((0.1, 0.7, 0.0), "DtoH (Device", "COPYING 70 %", "read results back less often"),
+        ((0.1, 0.0, 0.7), "HtoD (Pinned", "COMMUNICATING 70 %", "if no rank is late"),
+        ((None, 0.1, 0.0), "HtoD (Pinned", "mm 60 % of the time in operations on the device", None),
+    ],
+)
+def test_a_profile_leads_with_what_took_the_largest_share_of_the_time(
+    shares, copy, largest, advice
+):
+    operations = Operation("mm", 5, 9, 9, 0.6), Operation(f"Memcpy {copy} -> x)", 5, 0, 9, 0.4)
+    profile = Profile(9, 1, 0, 9, 5, "torch", None, None, operations, *shares)
+    first, *rest = next(describe_profile(profile)).sentences
+    assert first.startswith(largest)
+    assert [text.startswith(f"Try: {advice}") for text in rest] == [True] * (advice is not None)
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "idle", "lead"),
+    [
+        (182, None, "26.0 ms of 182 ms a step are operations; the rest is outside them: "),
+        (40, None, "aten::mm 59 % of the time in operations on the host"),
+        # Threads at once have more time of operations than the step has.
+        (20, None, "aten::mm 59 % of the time in operations on the host"),
+        (182, 0.9, "DEVICE IDLE 90 %"),
+    ],
+)
+def test_a_profile_says_first_if_most_of_a_step_is_outside_operations(step_ms, idle, lead):
+    mm = Operation("aten::mm", 15, round(5 * 26_000 * 0.59), 0, 0.59)
+    other = Operation("aten::relu", 15, round(5 * 26_000 * 0.41), 0, 0.41)
+    end = 5 * step_ms * 1_000_000
+    profile = Profile(end, 1, 0, end, 5, "torch", operations=(mm, other), idle=idle)
+    first, *rest = next(describe_profile(profile)).sentences
+    assert first.startswith(lead)
+    assert ("aten::mm 59 % of the time in operations on the host" in rest) is (
+        step_ms == 182 and idle is None
+    )
+    # The shares of operations on a device tell nothing of the host.
+    on_device = replace(profile, operations=(replace(mm, device_us=9), other), idle=None)
+    assert next(describe_profile(on_device)).sentences[0].startswith("aten::mm")
+    # Without the time of the steps nothing is said of the rest.
+    unknown = replace(profile, begin=None, idle=None)
+    assert next(describe_profile(unknown)).sentences[0].startswith("aten::mm")
 
 
 @pytest.mark.parametrize(

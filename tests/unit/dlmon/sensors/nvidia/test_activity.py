@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.nvml_module import NVMLError, NvmlModule
+from fakes.screens import Clock
 
-from dlmon.sensors.nvidia.activity import ACTIVITY_NAMES, Activity
+from dlmon.sensors.nvidia.activity import ACTIVITY_NAMES, Activity, InstanceActivity
 from dlmon.sensors.nvidia.provider import NvidiaProvider
 
 SECOND = 1_000_000_000
@@ -20,12 +21,13 @@ class Hopper(NvmlModule):
     """A module in pynvml's place with GPM: `pct` by metric, or NVML's code; its live samples."""
 
     NVML_GPM_METRICS_GET_VERSION = 1
+    NVML_GPM_METRIC_GRAPHICS_UTIL = 1
     NVML_GPM_METRIC_SM_UTIL, NVML_GPM_METRIC_SM_OCCUPANCY = 2, 3
     NVML_GPM_METRIC_ANY_TENSOR_UTIL, NVML_GPM_METRIC_DRAM_BW_UTIL = 5, 10
 
     def __init__(self, *uuids):
         super().__init__(*uuids)
-        self.pct = {2: 61.23, 3: 38.4, 5: 4.56, 10: 48.7}
+        self.pct = {1: 93.2, 2: 61.23, 3: 38.4, 5: 4.56, 10: 48.7}
         self.codes = {}
         self.samples = []
         self.is_supported, self.taken = 1, 0
@@ -48,6 +50,11 @@ class Hopper(NvmlModule):
 
     def nvmlGpmSampleGet(self, handle, sample):
         self._answer("gpm_sample", handle)
+        self.taken += 1
+        sample.at = self.taken
+
+    def nvmlGpmMigSampleGet(self, handle, gpu_instance, sample):
+        self._answer(f"gpm_sample{gpu_instance}", handle)
         self.taken += 1
         sample.at = self.taken
 
@@ -203,3 +210,37 @@ def test_the_samples_of_a_gpu_that_is_lost_are_freed_and_taken_anew_when_it_is_b
     (back, other) = provider.fast(10 * SECOND).gpus
     assert {gpu.why.get("tensor_pct") for gpu in (back, other)} == {"no earlier reading yet"}
     assert len(module.samples) == 4
+
+
+# ---- the parts of a GPU that is divided ----
+
+NAMES = ("utilization_pct", *GPM)
+
+
+def test_each_mig_instance_is_measured_by_itself():
+    module, clock = Hopper("a"), Clock(SECOND)
+    activity = InstanceActivity(clock)
+    unknown = dict.fromkeys(NAMES, "no earlier reading yet")
+    assert [activity.read(module, GPU, part) for part in (7, 8)] == [({}, unknown)] * 2
+    clock.advance(5)
+    module.codes[5], module.pct[10] = 3, float("nan")
+    busy = {"utilization_pct": 93, "sm_active_pct": 61, "sm_occupancy_pct": 38}
+    why = {"tensor_pct": "not supported", "dram_pct": "the driver reported an impossible value"}
+    assert activity.read(module, GPU, 7) == (busy, why)
+    assert [call[0] for call in module.calls if "gpm_sample" in call[0]] == [
+        *("gpm_sample7", "gpm_sample8", "gpm_sample7")
+    ]
+    activity.close()
+    assert not module.samples
+
+
+def test_what_mig_instances_do_is_unknown_where_the_driver_does_not_measure_it():
+    module, clock = Hopper("a"), Clock(SECOND)
+    module.is_supported = 0
+    why = dict.fromkeys(NAMES, "not supported")
+    assert InstanceActivity(clock).read(module, GPU, 7) == ({}, why)
+    older = dict.fromkeys(NAMES, "not supported by this pynvml")
+    assert InstanceActivity(clock).read(NvmlModule("a"), GPU, 7) == ({}, older)
+    module.is_supported, module.errors = 1, {"gpm_sample7": 15}
+    with pytest.raises(NVMLError):
+        InstanceActivity(clock).read(module, GPU, 7)

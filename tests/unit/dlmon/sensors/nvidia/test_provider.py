@@ -23,16 +23,13 @@ from dlmon.sensors.nvidia.queries import cuda_version, sysfs_bus_id, throttle_re
 
 SECOND = 1_000_000_000
 NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, LOST, UNKNOWN = 3, 4, 13, 15, 999
-FAST = (
-    *("utilization_pct", "memory_used_mib", "power_w", "temperature_c", "sm_mhz", "throttle"),
-    "energy_j",
-)
 READINGS = {spec.name for spec in fields(Gpu)} - {"index", "state", "why"}
 NOT_MEASURED = dict.fromkeys(("pcie_receive_mib_s", "pcie_send_mib_s"), "start with --pcie")
 NO_LINKS = dict.fromkeys(
     ("nvlinks", "nvlink_receive_mib_s", "nvlink_send_mib_s"), "not supported"
 ) | dict.fromkeys(("nvlink_receive_mib_s", "nvlink_send_mib_s"), "no NVLink is active")
 
+NOT_NVMLS = dict.fromkeys(("junction_c", "memory_c", "gtt_used_mib"), "not read from NVML")
 NO_GPM = dict.fromkeys(
     ("sm_active_pct", "sm_occupancy_pct", "tensor_pct", "dram_pct", "xid_errors", "xids"),
     "not supported by this pynvml",
@@ -175,7 +172,7 @@ def test_a_lost_gpu_is_lost_alone_and_comes_back_under_its_index():
     module.errors.clear()
     back, healthy = gpus(provider, 60 * SECOND)
     not_yet = dict.fromkeys(NOT_MEASURED, "not measured yet")
-    assert back == merge(HEALTHY, replace(SLOW, why=NO_LINKS | not_yet))
+    assert back == merge(HEALTHY, replace(SLOW, why=NO_LINKS | NOT_NVMLS | not_yet))
     assert gpus(provider, 61 * SECOND)[0] == HEALTHY
 
 
@@ -297,7 +294,7 @@ def test_the_parts_of_a_divided_gpu_are_read_and_a_gpu_in_one_piece_has_none(mon
     assert (second.index, second.pids, second.why) == (3, (), first.why)
     # In a container, those of others don't show.
     monkeypatch.setattr(kernel_files, "sees_every_process", lambda: False)
-    assert parts_of(module).instances[1].why["pids"] == kernel_files.MAY_BE_HIDDEN
+    assert "--pid=host" in parts_of(module).instances[1].why["pids"]
 
 
 @pytest.mark.parametrize(
@@ -389,4 +386,26 @@ def test_where_others_may_be_hidden_none_is_said_to_use_the_gpus(monkeypatch):
     module.computing = []
     _, facts = opened(module)
     assert facts.foreign_gpu_processes is None
-    assert facts.why["foreign_gpu_processes"] == kernel_files.MAY_BE_HIDDEN
+    assert facts.why["foreign_gpu_processes"] == (
+        "a container may hide other processes: start it with --pid=host or hostPID: true"
+    )
+
+
+@pytest.mark.parametrize("says", ["not supported", "a total of 0"])
+def test_a_gpu_without_memory_of_its_own_uses_that_of_the_system(says):
+    # A GB10 and a Thor answer "not supported"; older drivers of boards like them, a total of 0.
+    module = Module("a", "b")
+    if says == "not supported":
+        module.errors |= {("memory_v2", "a"): NOT_SUPPORTED, ("memory_v1", "a"): NOT_SUPPORTED}
+    else:
+        module.totals = {"a": 0}
+    provider, facts = opened(module)
+    assert [(gpu.memory_kind, gpu.memory_mib) for gpu in facts.gpus] == [
+        ("system", None),
+        ("own", 8192),
+    ]
+    shared, own = gpus(provider)
+    assert (shared.memory_used_mib, own.memory_used_mib) == (None, 5120)
+    # The sampler fills it in.
+    assert "memory_used_mib" not in shared.why
+    assert "memory_mib" not in facts.gpus[0].why

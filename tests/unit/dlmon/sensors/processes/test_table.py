@@ -108,6 +108,7 @@ def test_a_row_reports_who_runs_what_and_what_it_takes(machine: Machine):
             gpu_memory_mib=524,
             of_run=True,
             started=AT_BOOT + 100 / TICKS_PER_S,
+            parent=1,
         )
     }
 

@@ -27,9 +27,10 @@ from dlmon.records import (
     StepParts,
 )
 from dlmon.records.sanitize import clean
-from dlmon.session.limits.evidence import KINDS
+from dlmon.session.limits.evidence import KINDS, Evidence
 from dlmon.session.limits.find import (
     RULES_OF_THE_START,
+    RuleCheck,
     check_rules,
     limit_of,
     window_s,
@@ -137,8 +138,6 @@ IDLE_OF_16 = on_cores(16, run=1.5, others=0.2)
 SLEEPS = on_cores(2, run=0.04, others=1.9, wait_pct=2.0)
 FULL = on_cores(4, run=3.92, others=0.05)
 FEW_WATTS = {"utilization_pct": 95, "power_limit_w": 300.0}
-OTHERS = "Other programs take the CPU: 1.2 of 2 cores"
-HEAT = "GPU 0 is slowed by heat: SW thermal slowdown"
 
 
 def said(text, sample, advice=None, **options):
@@ -154,8 +153,10 @@ def step(model=(), steps=20, **parts):
     """Return what is known of steps, a part in percent, and of what trains."""
     known = {"optimizer": "AdamW", "fused": False, "pin_memory": False, **dict(model)}
     parts = {"backward_us": 61, "optimizer_us": 5, **parts}
+    # A step of 20 ms.
+    times_us = {name: percent * steps * 200 for name, percent in parts.items()}
     return {
-        "parts": StepParts(1, steps, 100, **parts),
+        "step_records": (StepParts(1, steps, 20_000 * steps, **times_us),),
         "model": Model(None, None, None, None, None, None, **known),
     }
 
@@ -165,13 +166,21 @@ SLEEP = SeenAt(94, Frame("/home/a/train.py", 41, "train"), Frame("/home/a/train.
 SAID = {
     "other-programs": [
         said(
-            f"{OTHERS} (most: pytest, pid 32614), this run 0.8.",
+            "CPU SHARED: other programs take 1.2 of 2 cores (most: pytest, pid 32614), this run "
+            "0.8.",
             beside(Process(7, command="python3", cpu_pct=80.0, of_run=True), PYTEST),
             "end or pause pytest (pid 32614): it takes 1.0 cores",
         ),
-        said(f"{OTHERS} (0.4: small, pid 1), this run 0.8.", beside(replace(SMALL, cpu_pct=40.0))),
+        said(
+            "CPU SHARED: other programs take 1.2 of 2 cores (0.4: small, pid 1), this run 0.8.",
+            beside(replace(SMALL, cpu_pct=40.0)),
+        ),
         *(
-            said(f"{OTHERS}, this run 0.8.", sample, "stop other programs: they take 1.2 cores")
+            said(
+                "CPU SHARED: other programs take 1.2 of 2 cores, this run 0.8.",
+                sample,
+                "stop other programs: they take 1.2 cores",
+            )
             for sample in (
                 beside(replace(SMALL, cpu_pct=20.0)),
                 beside(replace(SMALL, cpu_pct=99.0, of_run=None, why={"of_run": "not seen"})),
@@ -179,38 +188,35 @@ SAID = {
             )
         ),
         said(
-            "The CPU is taken by others: 1.2 of 2 cores, this run 0.8.",
+            "CPU SHARED: others take 1.2 of 2 cores, this run 0.8.",
             replace(beside(), cpu=replace(beside().cpu, steal_pct=None)),
         ),
         said(
-            "Other programs take the CPU: 1.3 of 2 cores, this run 0.7, "
-            "waits for a CPU 34 % of the time.",
+            "CPU SHARED 34 %: waiting for a CPU, other programs take 1.3 of 2 cores, this run 0.7.",
             beside(run=0.7, wait_pct=34.0),
             "stop other programs: they take 1.3 cores",
         ),
         said(
-            "Other programs take the CPU: 1.1 of 2 cores, this run 0.9, "
-            "waits for a CPU 23 % of the time.",
+            "CPU SHARED 23 %: waiting for a CPU, other programs take 1.1 of 2 cores, this run 0.9.",
             beside(run=0.9, wait_pct=23.1, thread_pct=23.7),
             "stop other programs: they take 1.1 cores",
         ),
     ],
     "cpu": [
-        said("The run uses all of its CPUs: this run 3.9 of 4 cores, 0.0 idle.", FULL, ""),
+        said("CPU-BOUND 98 %: this run 3.9 of 4 cores, 0.0 idle.", FULL, ""),
         said(
-            "The run uses all of its CPU: this run 1.0 of the 1 core that it may use, 6.9 idle.",
+            "CPU-BOUND 97 %: this run 1.0 of the 1 core that it may use, 6.9 idle.",
             on_cores(8, 0.97, 0.1),
             "give the run more CPUs: 1 used, 6 cores idle",
             cpus=1,
         ),
         said(
-            "The run uses all of its CPUs: this run 2.0 of the 2 cores that it may use, 1.5 idle.",
+            "CPU-BOUND 98 %: this run 2.0 of the 2 cores that it may use, 1.5 idle.",
             on_cores(4, 1.96, 0.5),
             facts=TWO,
         ),
         said(
-            "The run uses all of its CPUs: this run 1.5 of the 1.5 cores that it may use, "
-            "11.5 idle.",
+            "CPU-BOUND 99 %: this run 1.5 of the 1.5 cores that it may use, 11.5 idle.",
             on_cores(16, 1.48, 3.0),
             "raise the container's CPU limit of 1.5 cores: 11 cores idle",
             facts=LIMITED,
@@ -225,31 +231,31 @@ SAID = {
     ],
     "cores": [
         said(
-            "All cores are busy: 98 % of 4 cores, the run's share of it isn't known.",
+            "CPU BUSY 98 %: all 4 cores, the run's share isn't known.",
             replace(on_cores(4, 2.0, 1.9), process=None),
         )
     ],
     "not-clear": [
-        said("Not clear: CPU 50 %.", replace(on_cores(4, 1.0, 1.0), process=None), ""),
+        said("NOT CLEAR: CPU 50 %.", replace(on_cores(4, 1.0, 1.0), process=None), ""),
         said(
-            "Not clear: this run 1.0 of the 2 cores that it may use, other programs 0.1 cores, "
+            "NOT CLEAR: this run 1.0 of the 2 cores that it may use, other programs 0.1 cores, "
             "busiest thread 50 % of a core.",
             on_cores(4, 1.0, 0.1),
             "",
             cpus=2,
         ),
         said(
-            "Not clear: this run 1.1 of 4 cores, other programs 0.1 cores, GPU 0 40 %, "
-            "busiest thread 50 % of a core.",
+            "NOT CLEAR: this run 1.1 of 4 cores, other programs 0.1 cores, GPU 0 40 %, busiest "
+            "thread 50 % of a core.",
             with_gpu(utilization_pct=40),
             "",
             gpu=0,
         ),
-        said("Not clear: nothing is measured.", Machine(t=1, wall=1.0), ""),
+        said("NOT CLEAR: nothing is measured.", Machine(t=1, wall=1.0), ""),
     ],
     "threads": [
         said(
-            "The run's one thread is busy: 1.0 cores of CPU time, 0.9 of 2 cores idle.",
+            "FEW THREADS: 1.0 cores of CPU time with --threads 1, 0.9 of 2 cores idle.",
             on_cores(2, 1.02, 0.1),
             "use more than --threads 1: 0.9 cores are idle",
             threads=1,
@@ -257,7 +263,7 @@ SAID = {
     ],
     "thread": [
         said(
-            "One thread of the run is busy: thread at 100 % of a core, 0.9 of 2 cores is idle.",
+            "ONE THREAD 100 %: one thread of the run fills a core, 0.9 of 2 cores idle.",
             on_cores(2, 1.0, 0.1, thread_pct=100.0),
         ),
         # Where it may load data, that may be what keeps the thread busy.
@@ -274,14 +280,13 @@ SAID = {
     ],
     "optimizer": [
         said(
-            "The optimiser takes a good part of a step: backward 35 %, optimiser 45 %, "
-            "AdamW is not fused.",
+            "OPTIMISER 45 %: 9.0 of 20.0 ms a step, AdamW is not fused.",
             on_cores(4, 1.0, 0.1),
-            "step with AdamW(…, fused=True): the optimiser takes 45 % of a step",
+            "step with AdamW(…, fused=True)",
             **step(backward_us=35, optimizer_us=45),
         ),
         said(
-            "The optimiser takes a good part of a step: backward 35 %, optimiser 45 %.",
+            "OPTIMISER 45 %: 9.0 of 20.0 ms a step.",
             on_cores(4, 1.0, 0.1),
             "",
             **step({"fused": True}, backward_us=35, optimizer_us=45),
@@ -289,8 +294,7 @@ SAID = {
     ],
     "copy": [
         said(
-            "Time goes by before the network runs: 44 % of a step, the copy of the batch in it, "
-            "pin_memory is False.",
+            "COPYING 44 %: 8.8 of 20.0 ms a step before the network runs, pin_memory is False.",
             with_gpu(utilization_pct=70),
             "load with pin_memory=True, and copy the batch with non_blocking=True",
             gpu=0,
@@ -299,14 +303,12 @@ SAID = {
     ],
     "own-code": [
         said(
-            "The largest part of a step is other code: 67 %, in "
-            "neither loader, network nor optimiser.",
+            "YOUR CODE 67 %: 13.4 of 20.0 ms a step, in neither loader, network nor optimiser.",
             on_cores(4, 1.0, 0.1),
             **step(backward_us=28),
         ),
         said(
-            "The largest part of a step is other code: 67 %, "
-            "train.py:41 in train (94 of 144 samples).",
+            "YOUR CODE 67 %: train.py:41 in train, 13.4 of 20.0 ms a step, 94 of 144 samples.",
             on_cores(4, 1.0, 0.1),
             "take train.py:41 in train out of the loop, or run it every few steps",
             code=CodeSamples(1, 144, (SLEEP,)),
@@ -314,26 +316,35 @@ SAID = {
         ),
         # The line explains less than most of that share: the rest is spread, or in networks.
         said(
-            "The largest part of a step is other code: 67 %, in "
-            "neither loader, network nor optimiser.",
+            "YOUR CODE 67 %: 13.4 of 20.0 ms a step, in neither loader, network nor optimiser.",
             on_cores(4, 1.0, 0.1),
             code=CodeSamples(1, 94 * 3, (SLEEP,)),
             **step(backward_us=28),
         ),
     ],
+    "collectives": [
+        said(
+            "COLLECTIVES 60 %: 12.0 of 20.0 ms a step sending to other ranks or waiting for them.",
+            on_cores(4, 1.0, 0.1),
+            **step(backward_us=28, collective_us=60),
+        )
+    ],
     "network": [
         said(
-            "The largest part of a step is forward and backward: forward 12 %, backward 61 %.",
+            "FORWARD AND BACKWARD 73 %: forward 2.4 and backward 12.2 of 20.0 ms a step.",
             on_cores(4, 1.0, 0.1),
             **step(forward_us=12),
         )
     ],
     "cpu-quota": [
-        said("The container's CPU limit stops it: in 40 % of periods.", of_cpu(throttled_pct=40.0))
+        said(
+            "CPU LIMIT: the container's limit stops the run in 40 % of periods.",
+            of_cpu(throttled_pct=40.0),
+        )
     ],
     "swap": [
         said(
-            "Too little memory: swap 25 MiB/s.",
+            "SWAPPING 25 MiB/s: too little memory.",
             swapping(12_288),
             "make this run use less memory: 12.0 of 15.0 GiB in use",
         ),
@@ -341,29 +352,28 @@ SAID = {
     ],
     "memory-pressure": [
         said(
-            "Memory is short: some program waited for it 23 % of the time.",
+            "SHORT OF MEMORY: some program waited for memory 23 % of the time.",
             replace(IDLE, pressure=Pressure(memory_pct=23.0)),
         )
     ],
     "io-pressure": [
         said(
-            "The disk is slow to answer: some program waited for it 34 % of the time.",
+            "SLOW DISK: some program waited for a disk 34 % of the time.",
             replace(IDLE, pressure=Pressure(io_pct=34.0)),
             "",
         )
     ],
     "steal": [
         said(
-            "The host takes this virtual machine's CPU time: steal 12 %.",
+            "CPU STEAL 12 %: the host takes this virtual machine's CPU time.",
             of_cpu(steal_pct=12.0),
             "run it later, or elsewhere",
         )
     ],
     "idle": [
-        said("The run waits for something other than a CPU: this run 0.1 of 4 cores.", WAITS),
+        said("WAITING: not for a CPU, this run 0.1 of 4 cores.", WAITS),
         said(
-            "The run waits for something other than a CPU: this run 0.1 of 4 cores, "
-            "it is not measured.",
+            "WAITING: not for a CPU, this run 0.1 of 4 cores, it is not measured.",
             WAITS,
             unmeasured="it is not measured",
         ),
@@ -371,7 +381,7 @@ SAID = {
     ],
     "data-wait": [
         said(
-            "Waiting for data: 40 % of the last 30 s.",
+            "DATA-BOUND 40 %: waiting for the next batch in the last 30 s.",
             IDLE_OF_16,
             "use more loader workers: 2 used, 14 cores idle",
         ),
@@ -428,14 +438,14 @@ SAID = {
         ),
     ],
     "gpu": [
-        said("GPU 0 is busy: 97 % of the time, at 90 of 120 W.", with_gpu(), ""),
-        said("GPU 0 is busy: 97 % of the time.", with_gpu(power_w=None)),
+        said("GPU-BOUND 97 %: GPU 0 is busy, at 90 of 120 W.", with_gpu(), ""),
+        said("GPU-BOUND 97 %: GPU 0 is busy.", with_gpu(power_w=None)),
         *(
-            said("GPU 0 is busy: 97 % of the time, at 90 of 120 W.", with_gpu(throttle=how))
+            said("GPU-BOUND 97 %: GPU 0 is busy, at 90 of 120 W.", with_gpu(throttle=how))
             for how in (("clock setting",), ("sync boost",), None)
         ),
         said(
-            "GPU 0 is busy: 95 % of the time, at 90 of 300 W.",
+            "GPU-BOUND 95 %: GPU 0 is busy, at 90 of 300 W.",
             with_gpu(**FEW_WATTS, memory_used_mib=1229),
             "use a larger batch: 1.2 of 24.0 GiB used",
             facts=SMALL_GPU,
@@ -451,30 +461,30 @@ SAID = {
     ],
     "gpu-near-power": [
         said(
-            "GPU 0 works near its power limit: 97 % of the time, 286 of 300 W.",
+            "GPU-BOUND 97 %: GPU 0 works near its power limit, 286 of 300 W.",
             with_gpu(power_w=286.0, power_limit_w=300.0),
         )
     ],
     "gpu-memory": [
         said(
-            "GPU 0 works near its memory bandwidth: 97 % of the time, at 90 of 120 W, 78 % of the "
-            "memory bandwidth.",
+            "GPU BANDWIDTH 78 %: GPU 0 works near its memory bandwidth, at 90 of 120 W, busy 97 %"
+            " of the time.",
             with_gpu(dram_pct=78.3, tensor_pct=71.0, sm_active_pct=95.0),
             "move less memory: a smaller data type, or kernels that a compiler fuses",
         )
     ],
     "gpu-tensor": [
         said(
-            "GPU 0 is busy on the tensor cores: 97 % of the time, at 90 of 120 W, tensor cores "
-            "71 %.",
+            "TENSOR CORES 71 %: GPU 0 is busy with matrix products, at 90 of 120 W, busy 97 % of "
+            "the time.",
             with_gpu(dram_pct=30.0, tensor_pct=71.0, sm_active_pct=95.0),
             "",
         )
     ],
     "gpu-kernels": [
         said(
-            "GPU 0 is busy, most of its SMs are not: 97 % of the time, at 90 of 120 W, 20 % of the "
-            "SMs active.",
+            "SMALL KERNELS: GPU 0 is busy, 20 % of its SMs active, at 90 of 120 W, busy 97 % of "
+            "the time.",
             with_gpu(dram_pct=5.0, tensor_pct=3.0, sm_active_pct=20.4),
             "run fewer, larger kernels: compile the model, or use CUDA graphs",
         ),
@@ -486,49 +496,57 @@ SAID = {
     ],
     "gpu-power-cap": [
         said(
-            "GPU 0 is slowed by its power cap: 118 of 120 W, busy 97 % of the time.",
+            "POWER CAP: GPU 0 is slowed at 118 of 120 W, busy 97 % of the time.",
             with_gpu(power_w=118.0, throttle=("power cap",)),
-            "raise the power limit: from 120 W, if the card allows more",
+            "raise the power limit above 120 W, if the card allows it",
         ),
         advised(with_gpu(power_w=70.0, throttle=("power cap",)), ""),
     ],
     "gpu-power-brake": [
         said(
-            "GPU 0 is slowed by an external power brake: HW power brake (external), 90 of 120 W, "
-            "busy 97 % of the time.",
+            "POWER BRAKE: GPU 0 is slowed: HW power brake (external), 90 of 120 W, busy 97 % of "
+            "the time.",
             with_gpu(throttle=("hardware slowdown", "power brake")),
         )
     ],
     "gpu-thermal": [
         said(
-            f"{HEAT} at 91 °C, 90 of 120 W, busy 85 % of the time.",
+            "GPU HOT: GPU 0 is slowed: SW thermal slowdown at 91 °C, 90 of 120 W, busy 85 % of "
+            "the time.",
             with_gpu(
                 utilization_pct=85, throttle=("thermal slowdown",), temperature_c=91, fan_pct=40
             ),
             "cool the GPU better: 91 °C, fan at 40 %",
         ),
         said(
-            f"{HEAT}, 90 of 120 W, busy 97 % of the time.",
+            "GPU HOT: GPU 0 is slowed: SW thermal slowdown, 90 of 120 W, busy 97 % of the time.",
             with_gpu(throttle=("thermal slowdown",), temperature_c=None),
             "cool the GPU better",
         ),
         said(
-            "GPU 0 is slowed by heat: HW thermal slowdown at 61 °C, 90 of 120 W, "
-            "busy 97 % of the time.",
+            "GPU HOT: GPU 0 is slowed: HW thermal slowdown at 61 °C, 90 of 120 W, busy 97 % of "
+            "the time.",
             with_gpu(throttle=("hardware slowdown", "hardware thermal slowdown")),
         ),
         said(
-            f"{HEAT} at 61 °C, SW power cap, 90 of 120 W.",
+            "GPU HOT: GPU 0 is slowed: SW thermal slowdown at 61 °C, SW power cap, 90 of 120 W.",
             with_gpu(utilization_pct=None, throttle=("power cap", "thermal slowdown")),
         ),
     ],
     "gpu-slowdown": [
         said(
-            "GPU 0 is slowed by its hardware: HW slowdown, 90 of 120 W, busy 97 % of the time.",
+            "GPU SLOWDOWN: GPU 0 is slowed: HW slowdown, 90 of 120 W, busy 97 % of the time.",
             with_gpu(throttle=("hardware slowdown",)),
         )
     ],
 }
+
+
+def test_only_nvidias_throttling_is_that_of_software_or_hardware():
+    sample = with_gpu(utilization_pct=None, throttle=("power cap", "thermal slowdown"))
+    facts = replace(FACTS, gpus=(GpuFacts(0, "RX", vendor="amd"),))
+    text = "GPU HOT: GPU 0 is slowed: thermal slowdown at 61 °C, power cap, 90 of 120 W."
+    assert reported(sample, gpu=0, facts=facts).text == text
 
 
 @pytest.mark.parametrize(
@@ -548,13 +566,8 @@ def test_each_rule_says_what_was_measured_and_what_the_readings_speak_for(
         return
     (evidence,) = (one for one in limit.evidence if one.rule == rule)
     assert advice is None or evidence.advice == advice
-    leads = limit.evidence[0]
-    assert (limit.kind, limit.headline, limit.advice) == (
-        KINDS[limit.rule],
-        leads.headline,
-        leads.advice,
-    )
-    assert limit.figures[: len(leads.figures)] == leads.figures
+    assert limit.lead is limit.evidence[0]
+    assert (limit.kind, limit.advice) == (KINDS[limit.rule].kind, limit.lead.advice)
 
 
 @pytest.mark.parametrize(
@@ -614,7 +627,7 @@ def test_each_rule_says_what_was_measured_and_what_the_readings_speak_for(
                 step({"pin_memory": True}, copy_us=30),
                 step({"pin_memory": None}, copy_us=30),
                 {**step(optimizer_us=19), "model": None},
-                {**step(optimizer_us=19), "parts": None},
+                {**step(optimizer_us=19), "step_records": ()},
             )
         ),
         *(
@@ -651,7 +664,7 @@ def test_before_training_only_what_is_taken_from_the_run_is_said():
         found = limit_of([check_rules(RunSamples(samples, TWO), RULES_OF_THE_START)], is_over=False)
         return found if found.evidence else None
 
-    assert limit(beside()).text == f"{OTHERS}, this run 0.8."
+    assert limit(beside()).text == "CPU SHARED: other programs take 1.2 of 2 cores, this run 0.8."
     # It imports on one core, or compiles on both: that says nothing of how it will train.
     assert limit(on_cores(2, 1.0, 0.05)) is limit(on_cores(2, 1.95, 0.05)) is None
 
@@ -692,9 +705,9 @@ def test_a_reason_counts_where_most_readings_report_it_and_then_says_in_how_many
 @pytest.mark.parametrize(
     ("thread_pct", "process_pct", "gpu_pct", "said"),
     [
-        (100.0, None, 40, "thread at 100 % of a core, GPU 0 at 40 %"),
-        (51.0, 99.8, 26, "process at 100 % of a core, GPU 0 at 26 %"),
-        (81.0, 101.0, 12, "process at 101 % of a core, GPU 0 at 12 %"),
+        (100.0, None, 40, "GPU 0 waits, busy 40 %, one thread of the run fills a core"),
+        (51.0, 99.8, 26, "GPU 0 waits, busy 26 %, one process of the run fills a core"),
+        (81.0, 101.0, 12, "GPU 0 waits, busy 12 %, one process of the run fills a core"),
         (81.0, 101.0, 97, None),
         (32.0, 211.0, 85, None),
         (51.0, 60.0, 26, None),
@@ -708,13 +721,13 @@ def test_threads_of_one_process_that_take_turns_fill_one_core(
         cpu_pct=110.0, busiest_thread_pct=thread_pct, busiest_process_pct=process_pct
     )
     limit = reported(replace(with_gpu(utilization_pct=gpu_pct), process=tree), gpu=0)
-    assert (", ".join(limit.evidence[0].figures) if limit.rule == "thread" else None) == said
+    assert (", ".join(limit.lead.reasons) if limit.rule == "thread" else None) == said
 
 
 def test_another_program_is_named_on_the_gpu_and_by_what_it_took_over_the_whole_window():
     limit = reported(on_gpu(), gpu=0)
     assert rules(limit) == ["gpu", "gpu-shared"]
-    assert limit.text.endswith("Another program is on GPU 0: blender, pid 4711, has 3.2 GiB.")
+    assert limit.text.endswith("GPU SHARED: blender (pid 4711) has 3.2 GiB on GPU 0.")
 
     def rows(busy, idle):
         return replace(SMALL, command="first", cpu_pct=busy), replace(PYTEST, cpu_pct=idle)
@@ -723,8 +736,9 @@ def test_another_program_is_named_on_the_gpu_and_by_what_it_took_over_the_whole_
     assert "most: first, pid 1" in find_limit(samples, TWO).text
     # Of a run that is over, what to do next time.
     over = reported(beside(replace(PYTEST, command="ffmpeg")), is_over=True)
-    took = OTHERS.replace("take", "took")
-    assert over.text == f"{took} (most: ffmpeg, pid 32614), this run 0.8."
+    assert over.text == (
+        "CPU SHARED: other programs took 1.2 of 2 cores (most: ffmpeg, pid 32614), this run 0.8."
+    )
     assert over.advice == "train without ffmpeg (pid 32614) beside it: it took 1.0 cores"
 
 
@@ -767,10 +781,8 @@ def test_few_readings_of_what_a_gpu_counts_say_nothing():
 def test_of_gpus_that_may_wait_for_each_other_no_larger_kernels_are_advised():
     both = tuple(replace(BUSY_GPU, index=index, sm_active_pct=15.0) for index in (0, 1))
     limit = find_limit(samples_of(replace(IDLE, gpus=both)), gpus=(0, 1))
-    assert (limit.headline, limit.advice) == (
-        "GPUs 0 and 1 are busy, most of their SMs are not",
-        "",
-    )
+    assert limit.lead.reasons[0] == "GPUs 0 and 1 are busy, 15 % of their SMs active"
+    assert (limit.rule, limit.advice) == ("gpu-kernels", "")
 
 
 def test_no_rule_hides_another():
@@ -794,7 +806,7 @@ def test_no_rule_hides_another():
             assert rules(limit) == list(holding)
             in_full, in_short = limit.evidence[:2], limit.evidence[2:]
             assert all(f"{evidence.text}." in limit.text for evidence in in_full)
-            assert all(one.brief in limit.text.partition("Also: ")[2] for one in in_short)
+            assert all(one.title in limit.text.partition("Also: ")[2] for one in in_short)
 
 
 # ---- a GPU that gives no readings any more ----
@@ -816,19 +828,22 @@ def seen(*samples, **options):
 def test_several_gpus_that_train_are_one_limit():
     busy = replace(CAPPED, gpus=tuple(replace(BUSY_GPU, index=n, throttle=()) for n in range(4)))
     both = find_limit([busy] * 20, gpus=(0, 1))
-    assert both.headline == "GPUs 0 and 1 are busy"
+    assert both.lead.reasons[0] == "GPUs 0 and 1 are busy"
     assert (
-        find_limit([busy] * 20, gpus=(0, 1, 2, 3), is_over=True).headline == "GPUs 0 to 3 were busy"
+        find_limit([busy] * 20, gpus=(0, 1, 2, 3), is_over=True).lead.reasons[0]
+        == "GPUs 0 to 3 were busy"
     )
     near = replace(busy, gpus=tuple(replace(gpu, power_w=118.0) for gpu in busy.gpus))
     assert (
-        find_limit([near] * 20, gpus=(0, 1)).headline == "GPUs 0 and 1 work near their power limit"
+        find_limit([near] * 20, gpus=(0, 1)).lead.reasons[0]
+        == "GPUs 0 and 1 work near their power limit"
     )
     # The mean of them counts: where one waits for the others, they are not busy.
     waits = replace(busy, gpus=(busy.gpus[0], replace(busy.gpus[1], utilization_pct=20)))
     assert "gpu" not in rules(find_limit([waits] * 20, gpus=(0, 1)))
     lost = replace(busy, gpus=busy.gpus[:1])
-    assert find_limit([*[busy] * 20, lost], gpus=(0, 1)).headline == "GPU 1 gives no readings now"
+    both_lost = find_limit([*[busy] * 20, lost], gpus=(0, 1))
+    assert both_lost.text.startswith("GPU LOST: GPU 1 gives no readings now")
 
 
 @pytest.mark.parametrize(
@@ -844,10 +859,9 @@ def test_several_gpus_that_train_are_one_limit():
 def test_of_a_gpu_that_gives_no_readings_nothing_is_said_that_it_did(gone, reason):
     limit = seen(*[CAPPED] * 20, gone)
     assert rules(limit) == ["gpu-lost"]
-    assert limit.text == f"GPU 0 gives no readings now: {reason}."
-    assert limit.figures[0] == reason
+    assert limit.text == f"GPU LOST: GPU 0 gives no readings now: {reason}."
     assert limit.advice == ""
-    assert "power cap" not in " ".join((limit.text, *limit.figures))
+    assert "power cap" not in " ".join((limit.text, *limit.also))
     # Also where that comes after the training that is looked at.
     assert rules(seen(*[CAPPED] * 20, latest=gone)) == ["gpu-lost"]
     # Of a run that is over it is said what it did.
@@ -918,7 +932,7 @@ def test_how_long_it_waited_for_a_cpu_is_known_at_any_interval(interval_s):
     for late_s, began_s in itertools.product([0.0, 0.02], range(5)):
         samples = read_by_sensors(interval_s, late_s, began_s)
         limit = find_limit(samples, MachineFacts(cores=8), on_cpu=True, interval_s=interval_s)
-        assert limit.text.startswith("Not clear: ")
+        assert limit.text.startswith("NOT CLEAR: ")
         assert "waited for a CPU 0 % of the time" in limit.text
         assert "busiest thread 60 % of a core" in limit.text
 
@@ -963,10 +977,9 @@ def test_nothing_of_a_run_that_is_over_is_shown_as_what_is(rule, row):
         options = {"gpu": 0, **options}
     over, now = (reported(sample, **options, is_over=is_over) for is_over in (True, False))
     assert rules(over) == rules(now)
-    said = " ".join([over.text, over.headline, *over.figures])
+    said = " ".join([over.text, *over.also])
     if over.evidence:
         assert not _OF_NOW & set(said.replace(".", " ").replace(",", " ").split())
-        assert now.headline != over.headline or rule == "swap"
 
 
 # ---- what isn't known ----
@@ -1009,8 +1022,8 @@ def test_any_readings_give_a_sentence_or_nothing(samples, gpus, option):
         assert limit.text.endswith(".")
         assert clean(limit.text) == limit.text
         assert limit.rule == (limit.evidence[0].rule if limit.evidence else "not-clear")
-        assert all(one.headline and one.figures and one.rule in KINDS for one in limit.evidence)
-        said = (limit.headline, limit.advice, *limit.figures)
+        assert all(one.title and one.reasons and one.rule in KINDS for one in limit.evidence)
+        said = (limit.lead.text, limit.advice, *limit.also)
         assert all(clean(text) == text for text in said)
 
 
@@ -1020,7 +1033,6 @@ def test_any_readings_give_a_sentence_or_nothing(samples, gpus, option):
 def test_what_took_the_largest_share_of_the_time_leads_and_the_advice_belongs_to_it():
     limit = reported(beside(run=0.7, wait_pct=68.0), waited_share=0.27, workers=0)
     assert rules(limit)[:2] == ["other-programs", "data-wait"]
-    assert limit.headline == "Other programs take the CPU"
     assert limit.advice == "stop other programs: they take 1.3 cores"
     limit = reported(beside(run=0.7, wait_pct=22.0), waited_share=0.61, workers=0)
     assert limit.rule == "data-wait"
@@ -1073,8 +1085,8 @@ def test_nothing_leads_that_takes_less_of_a_step_than_another_part(sample, known
 
 
 def test_a_wait_is_said_of_the_time_that_was_looked_at():
-    limit = reported(IDLE_OF_16, waited_share=0.4, waited_window_s=12.0)
-    assert limit.figures[0] == "40 % of the last 12 s"
+    limit = reported(IDLE_OF_16, waited_share=0.4, waited_window="the last 12 s")
+    assert limit.lead.text == "DATA-BOUND 40 %: waiting for the next batch in the last 12 s"
 
 
 def after(*samples, gpu=None, **options):
@@ -1106,13 +1118,13 @@ def test_a_verdict_stays_near_its_threshold_and_changes_where_the_other_holds_fo
         samples = (beside(run=0.7, wait_pct=pct) for pct in waits)
         assert after(*samples, waited_share=0.4).rule == leader
     # A GPU works near its power limit until it clearly does not.
-    for power_w, headline in (
+    for power_w, said in (
         ((113.0,), "GPU 0 is busy"),
         ((115.0, 113.0), "GPU 0 works near its power limit"),
         ((115.0, 113.0, 100.0), "GPU 0 is busy"),
     ):
         samples = (with_gpu(power_w=watts) for watts in power_w)
-        assert after(*samples, gpu=0).headline == headline
+        assert after(*samples, gpu=0).lead.reasons[0] == said
 
 
 def test_what_is_advised_does_not_change_with_each_look_while_the_headline_stays():
@@ -1120,7 +1132,7 @@ def test_what_is_advised_does_not_change_with_each_look_while_the_headline_stays
 
     def advice(*samples):
         limit = after(*samples, waited_share=0.4, workers=2)
-        assert limit.headline == "Waiting for data"
+        assert limit.rule == "data-wait"
         return limit.advice.partition(":")[0]
 
     alone = {advice(idle), advice(shared)}
@@ -1166,3 +1178,110 @@ def test_an_allocator_that_had_to_free_what_it_kept_is_named_beside_what_limits(
     assert rules(found) == ["gpu", "allocator"]
     assert "the allocator freed all that it kept 3 times, to go on" in found.text
     assert rules(find_limit([busy] * 20, gpus=(0,))) == ["gpu"]
+
+
+# ---- shares that tie, and ranks ----
+
+
+def several_steps(*percents, step_us=20_000):
+    """Return records of four steps each, with the percent of data wait and of own code."""
+    return tuple(
+        StepParts(
+            number,
+            4,
+            4 * step_us,
+            wait_us=4 * step_us * data // 100,
+            backward_us=4 * step_us * (100 - data - own) // 100,
+        )
+        for number, (data, own) in enumerate(percents)
+    )
+
+
+def test_shares_that_tie_are_not_clear_and_both_are_named():
+    tie = reported(on_cores(4, 1.0, 0.1), waited_share=0.41, **step(wait_us=41, backward_us=40))
+    assert tie.lead.text == (
+        "NOT CLEAR: waiting for data 41 % and forward and backward 40 % of a step"
+    )
+    assert tie.advice == ""
+    # They tie as well if the difference lies within what they vary by.
+    vary = several_steps(*[(60, 30), (20, 70)] * 8, (45, 40))
+    assert reported(on_cores(4, 1.0, 0.1), step_records=vary).rule == "tie"
+    steady = several_steps(*[(40, 50)] * 17)
+    assert reported(on_cores(4, 1.0, 0.1), step_records=steady).rule == "own-code"
+
+
+def test_what_leads_goes_on_leading_while_another_part_becomes_as_large():
+    def looks(*waits):
+        return limit_of(
+            [
+                check_rules(
+                    RunSamples(
+                        samples_of(on_cores(4, 1.0, 0.1)),
+                        FACTS,
+                        on_cpu=True,
+                        waited_share=wait / 100,
+                        **step(wait_us=wait, backward_us=40),
+                    )
+                )
+                for wait in waits
+            ],
+            is_over=False,
+        ).rule
+
+    assert looks(41) == looks(41, 41) == "tie"
+    assert looks(48) == looks(48, 41) == looks(48, 41, 39) == "data-wait"
+    assert looks(41, 48, 48, 48) == "data-wait"
+
+
+@pytest.mark.parametrize(
+    ("share", "known", "rule"),
+    [
+        # The steps of the rank that is shown hold the wait in backward.
+        (0.6, step(backward_us=85), "ranks"),
+        (0.1, step(backward_us=85), "network"),
+        # It may be the slow rank itself.
+        (0.6, step(backward_us=20), "ranks"),
+        (0.1, step(backward_us=20), "own-code"),
+        # Without the parts of its steps, nothing speaks against it.
+        (0.1, {}, "ranks"),
+    ],
+)
+def test_a_rank_that_the_others_wait_for_leads_if_that_is_most_of_what_leads(share, known, rule):
+    looked = check_rules(RunSamples(samples_of(on_cores(4, 1.0, 0.1)), FACTS, **known))
+    ranks = Evidence("ranks", "", ("it works 33 ms a step",), share=share, whom="RANK 1")
+    limit = limit_of([looked], is_over=False, ranks=ranks)
+    assert limit.rule == rule
+    assert ranks in limit.evidence
+
+
+def test_a_slowed_gpu_that_explains_the_network_leads_before_a_smaller_wait_for_data():
+    capped = with_gpu(throttle=("power cap",))
+    limit = reported(capped, gpu=0, waited_share=0.2, **step(wait_us=20, backward_us=70))
+    assert rules(limit) == ["gpu-power-cap", "data-wait"]
+
+
+NETWORK_85 = Evidence("network", "85 %", ("forward 8.5 of 10.0 ms a step",), share=0.85)
+
+
+def shared(share):
+    return Evidence("other-programs", "", ("other programs",), "stop them", share)
+
+
+@pytest.mark.parametrize(
+    ("shares", "rule"),
+    [
+        # It waits for a CPU in most of the time of forward and backward.
+        ([0.7] * 12, "other-programs"),
+        ([0.7] * 8 + [None] * 2 + [0.7] * 2, "other-programs"),
+        # In the first checks, it wasn't known yet how long it waits.
+        ([None, None, 0.7], "other-programs"),
+        # The largest part of forward and backward is its own work, whatever comes and goes.
+        ([0.15] * 12, "network"),
+        ([None, 0.6] * 6, "network"),
+        ([0.6, None] * 6, "network"),
+    ],
+)
+def test_other_programs_lead_only_if_they_explain_half_of_forward_and_backward(shares, rule):
+    found = [[NETWORK_85, *([] if share is None else [shared(share)])] for share in shares]
+    limit = limit_of([RuleCheck(tuple(held), tuple(held), ()) for held in found], is_over=False)
+    assert limit.rule == rule

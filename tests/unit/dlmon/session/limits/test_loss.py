@@ -34,22 +34,38 @@ def found(*records, epoch_now=0, precision="float32", is_script=True, ended=Fals
 @pytest.mark.parametrize(
     ("records", "epoch_now", "since"),
     [
-        ([read(3, None)], 0, ("from epoch 1 on",)),
-        ([epoch(0, 0.5), epoch(1, 0.4), read(23, None)], 2, ("from epoch 3 on",)),
-        ([epoch(0, 0.5), epoch(1, None)], 2, ("from epoch 2 on",)),
-        ([epoch(0, 0.5), epoch(1, None), epoch(2, None), read(33, None)], 3, ("from epoch 2 on",)),
-        ([epoch(0, None), epoch(1, 0.4), epoch(2, None)], 3, ("from epoch 3 on",)),
-        ([epoch(0, 0.5, "train_loss"), read(13, None)], 1, ("from epoch 2 on",)),
-        ([read(3, None)], None, ()),
+        ([read(3, None)], 0, " from epoch 1 on"),
+        ([epoch(0, 0.5), epoch(1, 0.4), read(23, None)], 2, " from epoch 3 on"),
+        ([epoch(0, 0.5), epoch(1, None)], 2, " from epoch 2 on"),
+        ([epoch(0, 0.5), epoch(1, None), epoch(2, None), read(33, None)], 3, " from epoch 2 on"),
+        ([epoch(0, None), epoch(1, 0.4), epoch(2, None)], 3, " from epoch 3 on"),
+        ([epoch(0, 0.5, "train_loss"), read(13, None)], 1, " from epoch 2 on"),
+        ([read(3, None)], None, ""),
         # An epoch that says nothing of its loss may have had one that was no number.
-        ([epoch(0, "unknown"), read(13, None)], 1, ()),
-        ([epoch(0, 0.5), epoch(1, "unknown"), epoch(2, None)], 3, ()),
+        ([epoch(0, "unknown"), read(13, None)], 1, ""),
+        ([epoch(0, 0.5), epoch(1, "unknown"), epoch(2, None)], 3, ""),
     ],
 )
 def test_it_says_from_which_epoch_on(records, epoch_now, since):
     evidence = found(*records, epoch_now=epoch_now)
-    assert (evidence.headline, evidence.figures) == ("The loss is NaN", since)
-    assert evidence.text == ": ".join(("The loss is NaN", *since))
+    assert evidence.text == f"NAN LOSS: the loss is NaN{since}"
+
+
+@pytest.mark.parametrize(
+    ("epoch_now", "since", "text"),
+    [
+        (2, (2, 40), "from about step 40 of epoch 3 on"),
+        (None, (0, 1234), "from about step 1,234 on"),
+        # It was a number again since, or the epoch isn't that of the reading.
+        (2, (1, 40), "from epoch 3 on"),
+    ],
+)
+def test_it_says_from_which_step_on_if_the_loss_was_read_there(epoch_now, since, text):
+    learning = Learning()
+    learning.add(read(23, None))
+    epochs = [] if epoch_now is None else [epoch(0, 0.5), epoch(1, 0.4)]
+    arguments = learning.metrics, epochs, epoch_now, "float32", True, False, since
+    assert loss_is_no_number(*arguments).text == f"NAN LOSS: the loss is NaN {text}"
 
 
 def test_a_loss_that_is_a_number_or_unknown_is_none():
@@ -57,7 +73,7 @@ def test_a_loss_that_is_a_number_or_unknown_is_none():
     assert found() is found(read(3, 0.5)) is found(read(3, None), read(4, 0.5)) is None
     assert found(read(3, None, "not a single number")) is None
     assert found(Metrics(SECOND_NS, of_others, why={"val_loss": "NaN"})) is None
-    assert found(read(3, None, "infinite")).headline == "The loss is infinite"
+    assert found(read(3, None, "infinite")).text.startswith("INFINITE LOSS: the loss is inf")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +97,7 @@ def test_a_loss_that_is_a_number_or_unknown_is_none():
 def test_what_to_try_fits_the_run(precision, is_script, ended, advice):
     evidence = found(read(3, None), precision=precision, is_script=is_script, ended=ended)
     assert evidence.advice == advice
-    assert evidence.headline == ("The loss was NaN" if ended else "The loss is NaN")
+    assert evidence.reasons[0].startswith("the loss was" if ended else "the loss is")
 
 
 def limit_of(records, ended=False):
@@ -93,13 +109,13 @@ def test_of_a_run_it_comes_first_and_what_makes_it_slow_after_it():
     limit = limit_of(records)
     assert limit.kind is LimitKind.LOSS
     assert limit.text.startswith(
-        "The loss is NaN: from epoch 2 on. GPU 0 is slowed by its power cap"
+        "NAN LOSS: the loss is NaN from about step 1 of epoch 2 on. POWER CAP: GPU"
     )
-    assert limit.figures[:2] == ("from epoch 2 on", "GPU 0 slowed by SW power cap")
+    assert limit.also[0] == "POWER CAP"
     assert limit.advice == "stop the run"
     # Once it is over, nothing is tried that would make it faster.
     over = limit_of(records, ended=True)
-    assert (over.headline, over.advice) == ("The loss was NaN", "")
+    assert (over.lead.title, over.advice) == ("NAN LOSS", "")
     assert over.evidence[1].advice
 
 
@@ -110,4 +126,3 @@ def test_it_needs_no_steady_training():
     assert not any(isinstance(record, Machine) for record in early)
     limit = limit_of(early)
     assert (limit.rule, limit.measured) == ("loss", ())
-    assert limit.headline == "The loss is NaN"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlmon.figures.comparison.verdicts import DOUBT_NAMES
+from dlmon.figures.session.doubts import DOUBT_NAMES
 from dlmon.records import Doubt
 from tui.live.live_screen import LIVE
 from tui.screens.base import topics_of

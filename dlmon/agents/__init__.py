@@ -1,0 +1,1 @@
+"""Answer the questions of agents with the sections of reports, as short texts."""

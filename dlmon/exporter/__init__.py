@@ -1,0 +1,1 @@
+"""Serve the figures of sessions and the readings of machines to Prometheus."""

@@ -1,0 +1,1 @@
+"""Lists of sessions: recorded ones, the newest, and the last of each workload."""

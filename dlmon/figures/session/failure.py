@@ -1,0 +1,69 @@
+"""What a run that failed shows: its traceback or its last output, and the last readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dlmon.figures import units
+from dlmon.figures.session.framework_memory import memory_holders, memory_text
+from dlmon.figures.session.progress import failure_text
+from dlmon.figures.session.tracebacks import TraceRow, traceback_rows
+from dlmon.records import FailureKind
+from dlmon.session.framework_memory import amount
+from dlmon.session.learning import LOSS, Learning
+from dlmon.session.snapshot import Snapshot
+
+_OF_PYTHON = (FailureKind.EXCEPTION, FailureKind.OUT_OF_MEMORY)
+_MOST_OUTPUT = 16
+_BAR_CELLS = 24
+TRACEBACK, LAST_OUTPUT = "Traceback", "Last output"
+
+
+def failure_rows(snapshot: Snapshot, learning: Learning) -> tuple[str, tuple[TraceRow, ...]]:
+    """Return a heading, and the rows that tell of a failure; no rows without a failure."""
+    result = snapshot.result
+    if result is None or failure_text(snapshot) is None:
+        return "", ()
+    heading, rows = TRACEBACK, tuple[TraceRow, ...]()
+    if result.failure in _OF_PYTHON:
+        rows = traceback_rows(snapshot.output, snapshot.header.directory)
+    if not rows:
+        heading, lines = LAST_OUTPUT, [line.text for line in snapshot.output if line.text.strip()]
+        rows = tuple(TraceRow("message", text) for text in lines[-_MOST_OUTPUT:])
+    rows = (*rows, *_holder_rows(snapshot))
+    readings = ", ".join(_last_readings(snapshot, learning))
+    if rows and readings:
+        rows = (*rows, TraceRow("joint", f"At the end: {readings}"))
+    return heading, rows
+
+
+def _holder_rows(snapshot: Snapshot) -> Iterator[TraceRow]:
+    """Yield a row with a bar for each holder of the GPU's memory as that ran out."""
+    holders = memory_holders(snapshot)
+    total_mib = sum(mib for _, mib in holders)
+    width = max((len(name) for name, _ in holders), default=0)
+    if holders:
+        yield TraceRow("joint", "Who held the memory of the GPU:")
+    for name, mib in holders:
+        share = mib / total_mib
+        held = f"{amount(mib):>8}  {units.share(share):>5}"
+        yield TraceRow("message", f"{name:<{width}}  {held}  {'█' * round(share * _BAR_CELLS)}")
+
+
+def _last_readings(snapshot: Snapshot, learning: Learning) -> Iterator[str]:
+    """Yield the loss, and the memory if that may be the cause."""
+    result, sample, loss = snapshot.result, snapshot.machine, learning.metrics.get(LOSS)
+    if loss is not None and loss.is_known:
+        before = loss.series.newest
+        value = loss.why or ("" if loss.newest is None else units.metric(loss.newest))
+        yield f"loss {value}{f', {units.metric(before)} before' if loss.why and before else ''}"
+    if result is None or result.failure not in (FailureKind.OUT_OF_MEMORY, FailureKind.KILLED):
+        return
+    if text := memory_text(snapshot):
+        yield f"GPU memory {text}"
+    if sample is not None and sample.memory is not None:
+        facts = snapshot.header.machine
+        total_mib = facts.memory_limit_mib or facts.memory_mib
+        yield f"memory {units.memory_in_use(sample.memory.used_mib, total_mib)}"
+    if sample is not None and sample.process is not None:
+        yield f"this run {units.gibibytes(sample.process.rss_mib)}"

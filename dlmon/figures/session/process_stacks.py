@@ -1,0 +1,90 @@
+"""The stacks of all processes of a run at one moment, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Literal
+
+from dlmon.figures.session.stack_lines import is_with_ranks
+from dlmon.figures.session.stall import marked, source_at, waiting_at
+from dlmon.figures.session.tracebacks import folded_text
+from dlmon.records import ProcessStack, Record, SourceLines, ThreadStack
+from dlmon.records.stacks import function_text, package_of, place_text
+from dlmon.session.gaps import in_order
+
+StackLine = tuple[str, Literal["", "dim", "strong"]]
+"""A line and its style."""
+
+
+def stack_lines(answer: Sequence[Record], is_folded: bool = False) -> Iterator[StackLine]:
+    """Yield the lines of all processes; those that don't wait for other ranks come first.
+
+    Args:
+        answer: the stacks, and the source at their lines.
+        is_folded: frames of libraries side by side take one line.
+    """
+    sources = [record for record in answer if isinstance(record, SourceLines)]
+    stacks = in_order(record for record in answer if isinstance(record, ProcessStack))
+    before: list[StackLine] = []
+    for number, stack in enumerate(sorted(stacks, key=_waits_for_ranks)):
+        if number:
+            yield "", ""
+        first = stack.threads[0] if stack.threads else None
+        yield _heading(stack, first, sources), "strong"
+        lines = list(_lines_of(stack.threads or (), sources, is_folded))
+        if lines and lines == before:
+            yield "  the same lines as above", "dim"
+        else:
+            yield from lines
+        before = lines
+
+
+def _waits_for_ranks(stack: ProcessStack) -> tuple[bool, bool]:
+    frames = stack.threads[0].frames if stack.threads else ()
+    return stack.worker is not None, bool(frames) and is_with_ranks(frames[0])
+
+
+def _heading(stack: ProcessStack, first: ThreadStack | None, sources: Sequence[SourceLines]) -> str:
+    """Return where a process is: rank 1: train.py:9 in main, waits for a lock (process 4312)."""
+    rank = stack.worker if stack.rank is None else f"rank {stack.rank}"
+    why = stack.why.get("threads")
+    if first is None:
+        place = "no threads" if stack.threads is not None else why or "it did not answer"
+    else:
+        place = _place_of(first)
+        at = first.script or next(iter(first.frames), None)
+        waits = waiting_at(first.frames[0], at, source_at(at, sources)[0]) if at else ""
+        place += f", {waits}" if waits else ""
+        place += f"; {why}, as code that is not Python's holds its lock" if why else ""
+    return f"{f'{rank}: ' if rank else ''}{place} (process {stack.pid})"
+
+
+def _place_of(thread: ThreadStack) -> str:
+    return place_text(thread.script, thread.frames[0]) if thread.frames else "in no Python code"
+
+
+def _lines_of(
+    threads: Sequence[ThreadStack], sources: Sequence[SourceLines], is_folded: bool
+) -> Iterator[StackLine]:
+    """Yield the source at the first thread, and the threads; one outside the script in a line."""
+    if threads and threads[0].script is not None:
+        source, note = source_at(threads[0].script, sources)
+        for text, (*_, is_here) in zip(marked(source), source, strict=True):
+            yield f"  {text}", "strong" if is_here else ""
+        if note:
+            yield f"  {note}", "dim"
+    for thread in threads:
+        if thread.script is None and not thread.trains:
+            yield f"  thread {thread.name}: {_place_of(thread)}", "dim"
+            continue
+        yield f"  thread {thread.name}{', which trains' if thread.trains else ''}", "dim"
+        for is_own, group in groupby(thread.frames, lambda frame: package_of(frame.file) is None):
+            frames = list(group)
+            if is_folded and not is_own:
+                yield f"    {folded_text(frames, len(frames))}", "dim"
+                continue
+            for frame in frames:
+                mark = ">" if frame == thread.script else " "
+                text = f"  {mark} {frame.file}:{frame.line}{function_text(frame)}"
+                yield text, "strong" if is_own else "dim"

@@ -1,0 +1,100 @@
+"""The ratio of two sides from pairs of runs, and how many pairs it takes. Pure.
+
+Each pair gives the logarithm of the ratio of its two rates. The spread of the first `FIRST_PAIRS`
+pairs says how many pairs give the width that is asked for, and the interval by that spread covers
+95 % although the number of pairs follows from the data (C. Stein, Annals of Mathematical Statistics
+16 (1945), 243-258). A busy machine has outliers that the first pairs may lack: the interval is
+Student's of all pairs if that is the wider one. `bench/pairs.py` has the coverage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dlmon.records.record import record
+from dlmon.statistics.intervals import student_95
+
+FIRST_PAIRS = 5
+"""The pairs whose spread says how many are needed."""
+
+
+@record(frozen=True)
+class PairedRatio:
+    """The ratio of two sides, new over base.
+
+    Attributes:
+        value: the geometric mean of the pairs' ratios.
+        low, high: its 95 % interval; None with a single pair.
+        pairs: the number of pairs.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    pairs: int
+
+    @property
+    def is_proven(self) -> bool:
+        """True if 1 is outside the interval."""
+        return self.low is not None and not self.holds(1)
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value is within the interval."""
+        return self.low is not None and self.high is not None and self.low <= value <= self.high
+
+    @property
+    def half_width(self) -> float | None:
+        """The half-width of the interval as a share: 0.02 for ± 2 %."""
+        if self.low is None or self.high is None:
+            return None
+        return math.sqrt(self.high / self.low) - 1
+
+
+def paired_ratio(ratios: Sequence[float]) -> PairedRatio | None:
+    """Return the ratio of two sides, and its interval; None without a pair.
+
+    Args:
+        ratios: new over base of each pair, in the order in which they were run; all positive.
+    """
+    if not ratios:
+        return None
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = math.fsum(logs) / len(logs)
+    half = paired_half_width(logs)
+    if half is None:
+        return PairedRatio(math.exp(mean), None, None, len(logs))
+    return PairedRatio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs))
+
+
+def paired_half_width(values: Sequence[float]) -> float | None:
+    """Return the half-width of the 95 % interval of the mean of pairs; None with a single one.
+
+    Args:
+        values: a figure of each pair, such as a difference, in the order in which they were run.
+    """
+    if len(values) < 2:
+        return None
+    widths = (student_95(len(v) - 1) * _deviation(v) for v in (values[:FIRST_PAIRS], values))
+    return max(widths) / math.sqrt(len(values))
+
+
+def pairs_needed(ratios: Sequence[float], to: float) -> int | None:
+    """Return how many pairs give an interval of ± `to`; None before `FIRST_PAIRS` pairs.
+
+    Args:
+        ratios: new over base of each pair, in the order in which they were run.
+        to: the half-width as a share, 0.02 for ± 2 %.
+    """
+    if len(ratios) < FIRST_PAIRS:
+        return None
+    logs = [math.log(ratio) for ratio in ratios]
+    half = paired_half_width(logs)
+    assert half is not None
+    width = half * math.sqrt(len(logs)) / math.log1p(to)
+    return max(FIRST_PAIRS, math.ceil(width * width))
+
+
+def _deviation(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

@@ -1,0 +1,65 @@
+"""Where the points of a session go: a tracker, and a place in it."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from dlmon.log.folder import LogError, id_of, location_options, log_directory, log_directory_of
+from dlmon.records.record import record
+from dlmon.records.sanitize import quoted
+
+LIBRARIES = {"wandb": "wandb", "mlflow": "mlflow", "trackio": "trackio", "tensorboard": ""}
+"""The library that each tracker needs; empty if it needs none."""
+LONGEST = 500
+FORMS = "wandb, mlflow:URI, trackio or tensorboard:DIR"
+
+
+@record(frozen=True)
+class TrackerAddress:
+    """A tracker.
+
+    Attributes:
+        tracker: its name, a key of `LIBRARIES`.
+        place: the project of W&B or trackio, the tracking URI of MLflow, or TensorBoard's folder;
+            empty for the default.
+    """
+
+    tracker: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tracker}:{self.place}" if self.place else self.tracker
+
+    @property
+    def library(self) -> str:
+        return LIBRARIES[self.tracker]
+
+
+def address_of_tracker(text: str) -> TrackerAddress:
+    """Read a destination, which must not hold a secret, since logs and notices repeat it.
+
+    Raises:
+        ValueError: it is not valid; the message doesn't repeat its place.
+    """
+    tracker, _, place = text.partition(":")
+    if tracker not in LIBRARIES:
+        raise ValueError(f"there is no tracker {quoted(tracker)}: use {FORMS}")
+    if tracker == "tensorboard" and not place:
+        raise ValueError("say which folder TensorBoard reads: tensorboard:DIR")
+    if len(text) > LONGEST or not text.isprintable():
+        raise ValueError(f"the place after {tracker}: is too long, or not printable")
+    if tracker == "mlflow" and any(sign in place for sign in "@?"):
+        raise ValueError(
+            "a tracking URI may hold a password, and logs keep it: set MLFLOW_TRACKING_URI in "
+            "place of it, and use --to mlflow"
+        )
+    return TrackerAddress(tracker, place)
+
+
+def unsent_text(log: Path, to: str) -> str:
+    """Return the sentence about a session of which not all was sent."""
+    options = location_options(log_directory_of(log))
+    with contextlib.suppress(LogError):  # there is no default
+        options = options if log_directory() != log_directory_of(log) else ""
+    return f"not all was sent to {to}; dlmon export{options} {id_of(log)} --to {to} sends it later"

@@ -1,0 +1,93 @@
+"""The live screen of a run that failed: the traceback has the room of the charts."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.states import STATES
+
+from dlmon.records import FailureKind, Output, Result
+from tui.live.failure_pane import FailurePane
+from tui.live.output_pane import OutputPane
+
+RECORDS = STATES["failed-with-traceback"].records
+RAISED = "raise MissingImage(name) from error"
+ERROR = "data.MissingImage: n02119789_[b]4[/].JPEG is in no archive"
+SMALL, MIDDLE, LARGE = (80, 24), (120, 40), (200, 60)
+
+
+def with_output(*lines, **fields):
+    """Return the records of a run that failed after it printed these lines."""
+    *rest, result = [record for record in RECORDS if not isinstance(record, Output)]
+    assert isinstance(result, Result)
+    return [*rest, *(Output(result.t, "stderr", line) for line in lines), replace(result, **fields)]
+
+
+@pytest.mark.parametrize(("size", "has_charts"), [(SMALL, False), (MIDDLE, True), (LARGE, True)])
+async def test_the_traceback_is_shown_whole_and_the_charts_if_there_is_room(
+    show_session, size, has_charts
+):
+    async with show_session(RECORDS, size=size) as shown:
+        rows = shown.rows(FailurePane)
+        raised = next(n for n, row in enumerate(rows) if RAISED in row)
+        assert rows[raised + 1] == ERROR
+        assert rows[0] == "data.py:31 in read"
+        assert ("─ Throughput ─" in shown.text) is has_charts
+
+
+async def test_keys_scroll_it_and_the_log_still_opens(show_session):
+    deep = [f'  File "/home/ada/resnet/f{n}.py", line {n}, in f' for n in range(60)]
+    lines = ["Traceback (most recent call last):", *deep, "ValueError: no"]
+    async with show_session(with_output(*lines), size=SMALL) as shown:
+        assert "ValueError: no" in shown.screen.query_one(FailurePane)._rows[-2][0][0]
+        assert "Throughput" not in shown.text
+        await shown.press("home")
+        assert "f0.py:0 in f" in shown.text
+        await shown.press("down", "pagedown")
+        assert "f0.py:0 in f" not in shown.text
+        await shown.press("end")
+        assert "At the end: loss 1.0514" in shown.text
+        await shown.press("l")
+        assert isinstance(shown.screen.maximized, OutputPane)
+        assert "ValueError: no" in shown.text
+        await shown.press("l")
+        assert "At the end: loss 1.0514" in shown.text
+
+
+async def test_a_chart_key_without_charts_says_why(show_session):
+    async with show_session(RECORDS, size=SMALL) as shown:
+        await shown.press("z")
+        (toast,) = shown.app._notifications
+        assert toast.message == "a larger window has room for the charts"
+
+
+async def test_it_is_shown_alone_as_any_pane(show_session):
+    async with show_session(RECORDS, size=MIDDLE) as shown:
+        await shown.press("tab", "enter")
+        assert isinstance(shown.screen.maximized, FailurePane)
+        assert "─ Throughput ─" not in shown.text
+        assert shown.screen.maximized.outer_size.height > 30
+        await shown.press("enter")
+        assert "─ Throughput ─" in shown.text
+
+
+async def test_a_resize_gives_the_charts_their_room_back(show_session):
+    async with show_session(RECORDS, size=SMALL) as shown:
+        await shown.pilot.resize_terminal(*MIDDLE)
+        assert "─ Throughput ─" in shown.text
+        await shown.pilot.resize_terminal(*SMALL)
+        assert "─ Throughput ─" not in shown.text
+        assert ERROR in shown.text
+
+
+async def test_of_a_process_that_is_not_python_the_last_output_is_shown(show_session):
+    lines = [f"epoch {n} [red]done[/]" for n in range(100)]
+    killed = with_output(*lines, failure=FailureKind.KILLED, error="it was killed by SIGKILL")
+    async with show_session(killed, size=MIDDLE) as shown:
+        assert "─ Last output ─" in shown.text
+        assert "epoch 99 [red]done[/]" in shown.text
+        assert "At the end: loss 1.0514, memory " in shown.text
+
+
+async def test_a_run_that_did_not_fail_has_no_such_pane(show_session):
+    async with show_session(STATES["completed"].records) as shown:
+        assert not shown.screen.query_one(FailurePane).display

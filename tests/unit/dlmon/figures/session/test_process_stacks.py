@@ -1,0 +1,59 @@
+"""The lines of the stacks of all processes of a run."""
+
+from dlmon.figures.session.process_stacks import stack_lines
+from dlmon.records import Frame, ProcessStack, SourceLines, ThreadStack
+
+SCRIPT = "/home/ada/run/train.py"
+HANGS = Frame(SCRIPT, 5, "wait_for_lock")
+STEP, TOP = Frame(SCRIPT, 30, "step"), Frame(SCRIPT, 41, "<module>")
+TORCH = "/venv/lib/python3.11/site-packages/torch"
+REDUCES = Frame(f"{TORCH}/distributed/distributed_c10d.py", 2810, "all_reduce")
+WRAPPER = Frame(f"{TORCH}/distributed/c10d_logger.py", 81, "wrapper")
+SOURCE = SourceLines(1, SCRIPT, 5, 4, ("    with held:", "        lock.acquire()", "    go()"))
+
+
+def rank(number, *frames, others=(), **fields):
+    script = next((frame for frame in frames if frame.file == SCRIPT), None)
+    threads = (ThreadStack("MainThread", frames, script, trains=True), *others)
+    return ProcessStack(1, 1, 4312 + number, threads, rank=number, **fields)
+
+
+WAITS = rank(0, REDUCES, WRAPPER, STEP, TOP, others=(ThreadStack("Feeder", (WRAPPER,)),))
+PLACE = "train.py:30 in step → torch/distributed/distributed_c10d.py in all_reduce"
+
+
+def test_the_rank_for_which_the_others_wait_comes_first_with_the_source_at_its_line():
+    lines = list(stack_lines([WAITS, rank(1, HANGS, TOP), SOURCE], is_folded=True))
+    assert lines == [
+        ("rank 1: train.py:5 in wait_for_lock, waits for a lock (process 4313)", "strong"),
+        ("    4  with held:", ""),
+        ("  ▶ 5      lock.acquire()", "strong"),
+        ("    6  go()", ""),
+        ("  thread MainThread, which trains", "dim"),
+        (f"  > {SCRIPT}:5 in wait_for_lock", "strong"),
+        (f"    {SCRIPT}:41", "strong"),
+        ("", ""),
+        (f"rank 0: {PLACE}, waits for the other ranks (process 4312)", "strong"),
+        ("  thread MainThread, which trains", "dim"),
+        ("    … 2 frames in torch", "dim"),
+        (f"  > {SCRIPT}:30 in step", "strong"),
+        (f"    {SCRIPT}:41", "strong"),
+        ("  thread Feeder: torch/distributed/c10d_logger.py:81 in wrapper", "dim"),
+    ]
+
+
+def test_the_frames_of_libraries_are_lines_of_their_own_unless_they_are_folded():
+    texts = [text for text, _ in stack_lines([WAITS])]
+    assert texts[2:4] == [
+        f"    {REDUCES.file}:2810 in all_reduce",
+        f"    {WRAPPER.file}:81 in wrapper",
+    ]
+
+
+def test_a_rank_that_does_not_answer_comes_before_those_that_wait_alike():
+    silent = ProcessStack(1, 1, 4320, None, rank=8, why={"threads": "it did not answer in 2 s"})
+    alike = rank(2, REDUCES, WRAPPER, STEP, TOP, others=WAITS.threads[1:])
+    texts = [text for text, _ in stack_lines([WAITS, alike, silent])]
+    assert texts[0] == "rank 8: it did not answer in 2 s (process 4320)"
+    assert texts[-2].startswith("rank 2: ")
+    assert texts[-1] == "  the same lines as above"

@@ -1,0 +1,112 @@
+"""What an experiment of pairs says: its verdict, its cause, and the code that changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes.compared import side
+from fakes.sweeps import ended, pairs_plan, result_of
+
+from dlmon.comparison.sides import ChangedFile
+from dlmon.figures.pairs import (
+    pair_findings,
+    pair_table,
+    pairs_json,
+    part_table,
+    progress_text,
+    side_names,
+)
+from dlmon.records import Slot
+from dlmon.sweep.log import new_header
+from dlmon.sweep.progress import Sweep
+
+COMMITS = {"commit": ["main", "HEAD"]}
+SLOWER = [(0.200, 0.220), (0.201, 0.221), (0.199, 0.219), (0.200, 0.221), (0.201, 0.220)]
+
+
+def experiment(pairs, parts=(5.0, 7.0), vary=None, **run):
+    """Return an experiment whose sides wait so long for data in each step."""
+    sweep = Sweep(pairs_plan(vary or COMMITS))
+    for repeat, pair in enumerate([(0.3, 0.3), *pairs]):
+        for number, ms in enumerate(pair):
+            end = ended(Slot(number, repeat), result_of(ms), took_s=20.0)
+            sweep.add(end)
+            values = {"step.wait_ms": parts[number] + repeat / 100, "step.forward_ms": 8.0}
+            (figures,) = side("run", 1000 / ms, values=values, **run)
+            sweep.figures[end.outcome.session] = replace(figures, session=end.outcome.session)
+    return sweep
+
+
+def test_the_verdict_and_the_part_that_explains_it():
+    verdict, cause, *_ = pair_findings(experiment(SLOWER))
+    assert verdict.startswith("HEAD is 1.100× as slow as main (")
+    assert verdict.endswith("; 5 pairs")
+    assert cause.startswith("all of it is waiting for data, +2")
+
+
+def test_no_cause_is_named_of_a_difference_that_is_not_proven():
+    alike = [(0.200, 0.201), (0.202, 0.200), (0.199, 0.201), (0.201, 0.199), (0.200, 0.200)]
+    verdict, *others = pair_findings(experiment(alike, parts=(5.0, 5.0)))
+    assert "no clear difference" in verdict
+    assert not any("all of it" in sentence or "most is" in sentence for sentence in others)
+
+
+def test_steps_of_unlike_sizes_have_no_cause():
+    sweep = experiment(SLOWER)
+    for session, run in list(sweep.figures.items()):
+        size = 64 if session.startswith("session-1") else 32
+        sweep.figures[session] = replace(run, batch_size=size)
+    assert not any("all of it" in sentence for sentence in pair_findings(sweep))
+
+
+def files(*names):
+    return tuple(ChangedFile(name, 3, 1) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("changed", "imported", "said"),
+    [
+        (files("model.py", "README.md"), {"model.py"}, "2 files; the script imports 1: model.py"),
+        (files("README.md"), {"model.py"}, "1 file; the script imports none of them"),
+        (files("model.py"), set(), "1 file; the script imports none of the repository's files"),
+        (files("old.py → new.py"), {"new.py"}, "1 file; the script imports 1: new.py"),
+        ((), {"model.py"}, "HEAD changes 0 files"),
+    ],
+)
+def test_the_changed_files_that_the_script_imports(changed, imported, said):
+    sweep = experiment(SLOWER, imported=frozenset(imported))
+    sweep.changed = changed
+    assert any(said in sentence for sentence in pair_findings(sweep))
+
+
+def test_nothing_is_said_of_code_that_is_not_compared():
+    assert not any("changes" in s for s in pair_findings(experiment(SLOWER)))
+
+
+def test_the_tables_hold_each_pair_and_each_part():
+    sweep = experiment(SLOWER)
+    assert len(pair_table(sweep).rows) == 5
+    assert [row[0] for row in part_table(sweep).rows][:2] == ["step", "waiting for data"]
+
+
+def test_the_json_has_all_that_the_lines_have():
+    sweep = experiment(SLOWER)
+    told = pairs_json(new_header(sweep.plan, 1, 1.0), sweep, "sweep.jsonl")
+    assert (told["verdict"], told["base"], told["new"]) == ("slower", "main", "HEAD")
+    assert told["low"] < told["ratio"] < told["high"] < 1
+    assert len(told["pairs"]) == 5
+    assert told["parts"]["step.wait_ms"]["difference_ms"] == pytest.approx(2)
+    assert told["findings"] == pair_findings(sweep)
+
+
+def test_a_side_is_named_as_it_was_typed():
+    assert side_names(pairs_plan({"commit": ["main", "."]})) == ("main", "your files")
+    assert side_names(pairs_plan({"workers": [4, 8]})) == ("workers 4", "workers 8")
+
+
+def test_the_progress_says_how_many_pairs_are_missing():
+    assert "the first 5 pairs" in progress_text(experiment(SLOWER[:2]))
+    loose = [(0.2, 0.2), (0.2, 0.3), (0.2, 0.16), (0.2, 0.22), (0.2, 0.18)]
+    assert "more pairs" in progress_text(experiment(loose))
+    assert progress_text(experiment(SLOWER)) == "5 pairs"

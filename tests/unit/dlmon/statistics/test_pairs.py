@@ -1,0 +1,64 @@
+"""The ratio of pairs: its interval, and how many pairs it takes."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlmon.statistics.pairs import FIRST_PAIRS, paired_ratio, pairs_needed
+
+RATIOS = st.lists(st.floats(0.2, 5), min_size=2, max_size=40)
+
+
+def test_pairs_that_agree_have_their_ratio_and_no_width():
+    ratio = paired_ratio([1.25] * 6)
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.25, 1.25, 1.25))
+    assert ratio.is_proven
+    assert ratio.half_width == pytest.approx(0)
+
+
+def test_one_pair_has_a_ratio_and_no_interval():
+    ratio = paired_ratio([0.9])
+    assert (ratio.value, ratio.low, ratio.half_width) == (pytest.approx(0.9), None, None)
+    assert not ratio.is_proven
+    assert paired_ratio([]) is None
+
+
+@given(RATIOS)
+def test_swapping_the_sides_turns_the_interval_over(ratios):
+    ratio, swapped = paired_ratio(ratios), paired_ratio([1 / r for r in ratios])
+    assert swapped.value == pytest.approx(1 / ratio.value)
+    assert (swapped.low, swapped.high) == (
+        pytest.approx(1 / ratio.high),
+        pytest.approx(1 / ratio.low),
+    )
+    assert swapped.is_proven == ratio.is_proven
+
+
+def test_the_first_pairs_say_how_many_it_takes():
+    spread = [1.10, 0.92, 1.05, 0.96, 1.01]
+    assert pairs_needed(spread[:-1], 0.02) is None
+    needed = pairs_needed(spread, 0.02)
+    assert needed > FIRST_PAIRS
+    # Later pairs that happen to agree don't end it sooner; outliers make it longer.
+    assert pairs_needed([*spread, 1.0, 1.0], 0.02) == needed
+    assert pairs_needed([*spread, 1.5, 0.5], 0.02) > needed
+    assert paired_ratio([*spread, *[1.0] * (needed - len(spread))]).half_width <= 0.02
+    assert pairs_needed([1.0] * FIRST_PAIRS, 0.02) == FIRST_PAIRS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
+def test_the_interval_holds_the_truth_95_times_in_a_hundred_where_the_rule_stops(spread):
+    source, tries, held = random.Random(7), 4000, 0
+    for _ in range(tries):
+        ratios: list[float] = []
+        while len(ratios) < (pairs_needed(ratios, 0.05) or FIRST_PAIRS):
+            ratios.append(math.exp(source.gauss(0.3, spread)))
+        ratio = paired_ratio(ratios)
+        held += ratio.low <= math.exp(0.3) <= ratio.high
+    assert 0.94 <= held / tries <= 0.985

@@ -1,0 +1,142 @@
+"""The panels of the live screen as a function of what a run has."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.live.layout import LOWER_PANELS, Panel, RunContent, arrange_panels, panel_rows
+
+SMALL, MIDDLE, LARGE = (80, 18), (120, 33), (200, 52)
+SIZES = {"80×24": SMALL, "120×40": MIDDLE, "200×60": LARGE}
+
+FIRST = RunContent(gpus=1, step_rows=6, has_loss=True, epochs=14, has_output=True)
+"""The first run of a script, which has everything but something to compare with."""
+STATES = {
+    "starting": RunContent(has_begun=False, step_rows=1, has_output=True),
+    "starting silently": RunContent(has_begun=False, step_rows=1, bars=9),
+    "starting beside others": RunContent(has_begun=False, step_rows=4, has_processes=True),
+    "first step": RunContent(),
+    "first run": FIRST,
+    "second run": replace(FIRST, bars=2),
+    "published": replace(FIRST, bars=9),
+    "no GPU": replace(FIRST, gpus=0),
+    "no epochs": replace(FIRST, epochs=0),
+    "silent": replace(FIRST, epochs=0, has_output=False, has_loss=False),
+    "failed at once": RunContent(trains=False, has_output=True, is_running=False, has_figure=False),
+    "beside others": replace(FIRST, has_processes=True),
+    "recording": RunContent(trains=False, gpus=2, has_figure=False),
+}
+LEFT, RIGHT = "throughput machine", "comparison step loss"
+EXPECTED = {
+    "starting": ["step machine | output"] * 3,
+    "starting silently": ["step machine | "] * 3,
+    "starting beside others": ["step machine | processes"] * 3,
+    "first step": [f"{LEFT} | comparison output"] * 3,
+    "first run": [
+        f"{LEFT} | {RIGHT}",
+        f"{LEFT} epochs | {RIGHT} output",
+        "throughput loss machine | comparison step epochs output",
+    ],
+    "second run": [
+        f"{LEFT} | comparison loss epochs",
+        f"{LEFT} epochs | {RIGHT} output",
+        "throughput loss machine | comparison step epochs output",
+    ],
+    "published": [
+        f"{LEFT} | comparison loss epochs",
+        f"{LEFT} epochs | comparison loss output",
+        "throughput loss machine | comparison step epochs output",
+    ],
+    "no GPU": [
+        f"{LEFT} | {RIGHT}",
+        f"{LEFT} epochs | {RIGHT} output",
+        "throughput loss machine | comparison step epochs output",
+    ],
+    "no epochs": [
+        f"{LEFT} | {RIGHT}",
+        f"{LEFT} | {RIGHT} output",
+        "throughput loss machine | comparison step output",
+    ],
+    "silent": [f"{LEFT} | comparison step output"] * 3,
+    "failed at once": ["machine | output"] * 3,
+    "beside others": [
+        f"{LEFT} | {RIGHT}",
+        f"{LEFT} epochs | {RIGHT} output",
+        "throughput loss machine | comparison step epochs output processes",
+    ],
+    "recording": ["machine | "] * 3,
+}
+
+
+def columns(content, size):
+    """Return the panels of both columns, each from the top down."""
+    regions = arrange_panels(content, *size)
+    in_order = sorted(regions, key=lambda panel: regions[panel].y)
+    sides = [[panel for panel in in_order if bool(regions[panel].x) == right] for right in (0, 1)]
+    return " | ".join(" ".join(side) for side in sides)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_run_is_shown_by_what_it_has(state):
+    assert [columns(STATES[state], size) for size in SIZES.values()] == EXPECTED[state]
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_with_a_gpu_the_machine_is_larger_than_without(size):
+    with_gpu, without = (
+        arrange_panels(content, *size)[Panel.MACHINE].height
+        for content in (FIRST, STATES["no GPU"])
+    )
+    assert with_gpu > without
+
+
+def test_what_a_person_chose_takes_the_place_of_what_matters_more():
+    for panel in LOWER_PANELS:
+        assert panel in arrange_panels(replace(FIRST, first=panel), *SMALL)
+
+
+contents = st.builds(
+    RunContent,
+    trains=st.booleans(),
+    gpus=st.integers(0, 64),
+    bars=st.sampled_from([0, 2, 9, 50]),
+    step_rows=st.sampled_from([0, 3, 6]),
+    has_loss=st.booleans(),
+    epochs=st.sampled_from([0, 1, 14, 5_000]),
+    has_output=st.booleans(),
+    is_running=st.booleans(),
+    has_figure=st.booleans(),
+    has_begun=st.booleans(),
+    has_processes=st.booleans(),
+    hidden=st.frozensets(st.sampled_from(Panel), max_size=6),
+    first=st.none() | st.sampled_from(LOWER_PANELS),
+)
+
+
+@given(contents, st.integers(60, 300), st.integers(8, 84))
+def test_panels_fill_the_screen_without_overlap_and_none_is_too_small_or_empty(
+    content, width, height
+):
+    regions, rows = arrange_panels(content, width, height), panel_rows(content, height)
+    cells = [
+        (x, y)
+        for region in regions.values()
+        for x in range(region.x, region.right)
+        for y in range(region.y, region.bottom)
+    ]
+    assert len(cells) == len(set(cells)) == (width * height if regions else 0)
+    assert bool(regions) == bool(rows)
+    assert regions.keys() <= rows.keys()
+    assert all(regions[panel].height >= rows[panel].least for panel in regions)
+    assert regions.keys().isdisjoint(content.hidden)
+
+
+@given(contents, st.integers(60, 300), st.integers(8, 84), st.integers(1, 500))
+def test_nothing_moves_while_epochs_and_bars_beyond_the_shown_ones_are_added(
+    content, width, height, more
+):
+    content = replace(content, epochs=max(content.epochs, 1_000), bars=max(content.bars, 10))
+    later = replace(content, epochs=content.epochs + more, bars=content.bars + more)
+    assert arrange_panels(later, width, height) == arrange_panels(content, width, height)

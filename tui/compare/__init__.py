@@ -1,0 +1,1 @@
+"""Two sides of runs beside each other, as `dlmon compare` prints them."""

@@ -1,0 +1,180 @@
+"""The screen that compares two sides of recorded runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from dlmon.comparison.sides import NotComparable, NoThroughput, RunComparison
+from dlmon.figures.comparison.side_rows import describe_sides
+from dlmon.figures.sections import Note
+from dlmon.log.folder import LogError
+from dlmon.session.run_figures import OnRead, compare_logs
+from tui.drawing.time_axis import TimeAxis
+from tui.messages import ShowMetrics
+from tui.metrics.curve_chart import SIGNS, CurveChart
+from tui.screens.base import BACK, PAGE_KEYS, hidden
+from tui.screens.chart_screen import METRICS
+from tui.screens.export import EXPORT, ExportControls
+from tui.screens.starting import read_in_thread
+from tui.widgets.tables import SectionLines
+
+Read = Callable[[Sequence[Path], Sequence[Path], OnRead], RunComparison]
+
+_BASE, _NEW = 1, 0
+"""The line style of each side: the base is dashed."""
+_LEGEND = f"{SIGNS[_BASE]} base  {SIGNS[_NEW]} new"
+_HOW_TO = "Press Enter to see them side by side anyway."
+
+
+KEYS: tuple[BindingType, ...] = (
+    METRICS,
+    EXPORT,
+    Binding("ctrl+l", "refresh", "Refresh", tooltip="Read the sessions again"),
+    *PAGE_KEYS,
+    *BACK,
+)
+"""The keys of a table of two sides, after those of the screen."""
+
+
+class ComparedScreen(ExportControls):
+    """A table of both sides, as `dlmon compare` prints it; a subclass shows more below."""
+
+    HELP_PAGES: ClassVar[tuple[Path, ...]] = (Path(__file__).with_name("compare.md"),)
+    _anyway = False
+
+    def __init__(
+        self, base: Sequence[Path], new: Sequence[Path], read: Read = compare_logs
+    ) -> None:
+        super().__init__()
+        self._base, self._new, self._read_sides = base, new, read
+        self._comparison: RunComparison | None = None
+        self._table = SectionLines(id="sides", classes="panel")
+
+    @property
+    def exported_logs(self) -> Sequence[Path]:
+        return (*self._base, *self._new)
+
+    def action_refresh(self) -> None:
+        self.run_worker(self._read_both, exclusive=True)
+
+    async def _read_both(self) -> None:
+        if self._comparison is None:
+            self._show_share(0.0)
+        try:
+            read_sides = partial(self._read_sides, self._base, self._new)
+            self._comparison = await read_in_thread(read_sides, self._show_share)
+        except NoThroughput as refused:
+            self._comparison = refused.comparison
+        except (LogError, NotComparable) as error:
+            self._comparison = None
+            self._show_sentence(str(error))
+        if self._comparison is not None:
+            self._show(self._comparison)
+        self.refresh_bindings()
+
+    def _show_share(self, share: float) -> None:
+        if self._comparison is None and self._base:
+            self._show_sentence(f"reading the sessions: {100 * share:.0f} %")
+
+    def _show_sentence(self, sentence: str) -> None:
+        self._table.show(Note((sentence,), "list"))
+
+    def _show(self, comparison: RunComparison) -> None:
+        how_to = [Note((_HOW_TO,))] if comparison.unlike and not self._anyway else []
+        # The border names both sides.
+        names, *sections = describe_sides(comparison, self._anyway)
+        self._put_titles(*(" ".join(row) for row in getattr(names, "rows", ())))
+        self._table.show(*sections, *how_to)
+
+    def _put_titles(self, base: str, new: str) -> None:
+        self._table.set_titles(base, right=new)
+
+    def action_metrics(self) -> None:
+        self.post_message(ShowMetrics(self.exported_logs))
+
+    def action_scroll(self, lines: int) -> None:
+        self._table.scroll_lines(lines)
+
+    def action_page(self, pages: int) -> None:
+        self._table.scroll_pages(pages)
+
+
+class CompareScreen(ComparedScreen):
+    """The table of two sides, and their throughput over each other."""
+
+    CSS_PATH = "compare.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "scroll(-1)", "Scroll", key_display="↑↓", tooltip="Scroll the table"),
+        Binding("enter", "anyway", "Anyway", tooltip="Compare runs of different work anyway"),
+        hidden("down,j", "scroll(1)", "Scroll down"),
+        hidden("home", "page(-1000)", "Go to start"),
+        hidden("end", "page(1000)", "Go to end"),
+        *KEYS,
+    ]
+
+    def __init__(
+        self, base: Sequence[Path], new: Sequence[Path], read: Read = compare_logs
+    ) -> None:
+        super().__init__(base, new, read)
+        self._chart = CurveChart(id="curves")
+
+    def compose_parts(self) -> ComposeResult:
+        yield self._table
+        yield self._chart
+
+    def on_mount(self) -> None:
+        """Read the sessions once the screen is painted."""
+        self._table.set_titles("Compare")
+        self.call_after_refresh(self.action_refresh)
+
+    async def _read_both(self) -> None:
+        await super()._read_both()
+        self._draw_curves()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw_curves)
+
+    def _draw_curves(self) -> None:
+        """Draw the throughput of all runs, each from its first batch on, if it has one unit."""
+        sides = (self._comparison.base, self._comparison.new) if self._comparison else ()
+        curves = [
+            (number, run.curve)
+            for number, side in zip((_BASE, _NEW), sides, strict=False)
+            for run in side
+            if run.curve is not None
+        ]
+        units = {curve.unit for _, curve in curves}
+        was_drawn = self._chart.display
+        self._chart.display = len(units) == 1 and len({side for side, _ in curves}) == len(sides)
+        if self._chart.display and not was_drawn:
+            # It has no size yet.
+            self.call_after_refresh(self._draw_curves)
+        elif self._chart.display:
+            count = self._chart.plot_columns
+            span_ns = max(curve.end_ns - curve.start_ns for _, curve in curves)
+            axis = TimeAxis(0, max(1, span_ns // max(1, count)), count, count)
+            title = ", ".join(("Throughput", *units))
+            self._chart.show_curves(title, curves, axis, right=_LEGEND, least_span=0.1)
+
+    WHY_NOT: ClassVar[Mapping[str, str]] = {
+        "anyway": "the figures are shown already",
+    }
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to compare anyway only if the runs differ in their work."""
+        if action == "anyway":
+            unlike = self._comparison is not None and bool(self._comparison.unlike)
+            return unlike and not self._anyway
+        return True
+
+    def action_anyway(self) -> None:
+        self._anyway = True
+        if self._comparison is not None:
+            self._show(self._comparison)
+        self.refresh_bindings()

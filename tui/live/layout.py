@@ -1,0 +1,243 @@
+"""The panels of the live screen and their sizes, from what a run has.
+
+Charts over time stand in the left column, so that an instant is one line through them; figures and
+text stand in the right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from textual.containers import Container
+from textual.geometry import Offset, Region, Size, Spacing
+from textual.layout import ArrangeResult, Layout, WidgetPlacement
+from textual.widget import Widget
+
+from dlmon.records.record import record
+from tui.textual_internals import arrange_again
+
+
+class Panel(StrEnum):
+    """The panels, which are also the ids of their widgets, in the order of the digits."""
+
+    THROUGHPUT = "throughput"
+    COMPARISON = "comparison"
+    MACHINE = "machine"
+    EPOCHS = "epochs"
+    LOSS = "loss"
+    OUTPUT = "output"
+    STEP = "step"
+    PROCESSES = "processes"
+
+
+LOWER_PANELS = (Panel.LOSS, Panel.EPOCHS, Panel.OUTPUT)
+"""The panels that take turns where not all fit, the most important first."""
+
+
+@record(frozen=True)
+class RunContent:
+    """What there is to show of a run.
+
+    Attributes:
+        trains: whether it trains, or may still begin to; False for a recording of a machine.
+        gpus: the number of GPUs.
+        bars: the rows of the comparison, with that of this run; 0 if nothing compares.
+        step_rows: the rows about the parts of a step, or its times; 0 if both are unknown.
+        has_loss: whether a metric was read.
+        epochs: the epochs that the table may get; 0 before the first one ended.
+        has_output: whether anything was printed.
+        is_running: whether more may come.
+        has_begun: whether a step has ended, or none will; before that, its start is shown.
+        has_figure: whether the run has a figure, or may still get one.
+        has_processes: whether processes of the machine were read.
+        hidden: the panels that a person hid.
+        first: the lower panel that a person chose.
+    """
+
+    trains: bool = True
+    gpus: int = 0
+    bars: int = 0
+    step_rows: int = 0
+    has_loss: bool = False
+    epochs: int = 0
+    has_output: bool = False
+    is_running: bool = True
+    has_begun: bool = True
+    has_figure: bool = True
+    has_processes: bool = False
+    hidden: frozenset[str] = frozenset()
+    first: Panel | None = None
+
+
+@record(frozen=True)
+class PanelRows:
+    """The rows of a panel with its frame: at least, at most, and its share of those in between.
+
+    A panel without a share has the most rows, or is left out.
+    """
+
+    least: int
+    most: int = 1_000
+    share: int = 0
+
+
+FRAME = 2
+BROAD = 160
+"""From this width on, the loss is one of the charts over time."""
+TALL, SMALL_FIGURE, LARGE_FIGURE = 24, 2, 4
+"""From this height on, the figure has large digits; the rows of both."""
+# A comparison and the parts of a step both have panels if they leave this room to others.
+_LEAST_OTHERS = 16
+_LEAST_CHART, _LEAST_WITH_CPU = 5, 9
+_LEAST_BARS, _MOST_BARS, _MOST_EPOCHS = 3, 10, 12
+_LEAST_PROCESSES, _MOST_PROCESSES = 6, 12
+_BROAD_LEFT = 0.6
+_FIRST = (Panel.THROUGHPUT, Panel.MACHINE, Panel.COMPARISON)
+
+
+def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
+    """Return the panels with content, the most important first."""
+    # The last row of a large figure compares it.
+    figure = FRAME + (LARGE_FIGURE - (not content.bars) if height >= TALL else SMALL_FIGURE)
+    bars = min(content.bars, _MOST_BARS if height >= TALL else _MOST_BARS // 2)
+    step = FRAME + content.step_rows
+    has_cpu = height >= _LEAST_CHART + _LEAST_WITH_CPU
+    machine = _LEAST_WITH_CPU if content.gpus and has_cpu else _LEAST_CHART
+    rows = {
+        Panel.THROUGHPUT: PanelRows(_LEAST_CHART, share=3),
+        Panel.MACHINE: PanelRows(machine, share=5 if content.gpus else 3),
+        Panel.COMPARISON: PanelRows(figure + min(bars, _LEAST_BARS), figure + bars),
+        Panel.STEP: PanelRows(step, step),
+        Panel.LOSS: PanelRows(_LEAST_CHART, share=3),
+        Panel.EPOCHS: PanelRows(
+            _LEAST_CHART, FRAME + 1 + min(content.epochs, _MOST_EPOCHS), share=2
+        ),
+        Panel.OUTPUT: PanelRows(_LEAST_CHART - 1, share=2),
+        Panel.PROCESSES: PanelRows(_LEAST_PROCESSES, _MOST_PROCESSES, share=2),
+    }
+    has_room = not bars or height - figure - bars - step >= _LEAST_OTHERS
+    has_step = bool(content.step_rows) and (has_room or not content.has_begun)
+    without = {
+        Panel.THROUGHPUT: not content.trains or not content.has_begun,
+        Panel.COMPARISON: not content.has_figure or not content.has_begun,
+        Panel.STEP: not has_step,
+        Panel.LOSS: not content.has_loss,
+        Panel.EPOCHS: not content.epochs,
+        Panel.OUTPUT: not content.has_output
+        and not (content.trains and content.is_running and content.has_begun),
+        Panel.PROCESSES: not content.has_processes,
+    }
+    chosen = [content.first] if content.first else []
+    return {
+        panel: rows[panel]
+        for panel in dict.fromkeys((*_FIRST, *chosen, Panel.STEP, *LOWER_PANELS, Panel.PROCESSES))
+        if not without.get(panel) and panel not in content.hidden
+    }
+
+
+def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, Region]:
+    """Return the region of each panel that fits; together they fill the whole."""
+    rows = panel_rows(content, height)
+    left = [Panel.THROUGHPUT, Panel.MACHINE]
+    right = [Panel.COMPARISON, Panel.STEP, Panel.LOSS, Panel.EPOCHS, Panel.OUTPUT]
+    if width >= BROAD or not content.has_begun or rows.keys() == {Panel.PROCESSES}:
+        # Who else uses the machine is worth what a large screen has left, and the wait for a step.
+        right.append(Panel.PROCESSES)
+    if width >= BROAD:
+        left.insert(1, Panel.LOSS)
+    elif height >= TALL:
+        left.append(Panel.EPOCHS)
+    if not content.has_begun:
+        left.insert(0, Panel.STEP)
+    right = [panel for panel in right if panel not in left]
+    growing = {Panel.LOSS, Panel.EPOCHS, Panel.PROCESSES} & {*right}
+    if not content.has_output and not rows.keys().isdisjoint(growing):
+        # An empty panel only fills a column without any other that grows.
+        rows.pop(Panel.OUTPUT, None)
+    columns = [stack(column, rows, height) for column in (left, right)]
+    cells = round(width * (_BROAD_LEFT if width >= BROAD else 0.5))
+    if not all(columns):
+        cells = width if columns[0] else 0
+    return {
+        panel: Region(x, top, column_width, panel_height)
+        for column, x, column_width in zip(columns, (0, cells), (cells, width - cells), strict=True)
+        for panel, (top, panel_height) in column.items()
+    }
+
+
+def stack(
+    column: Sequence[Panel], rows: Mapping[Panel, PanelRows], height: int
+) -> dict[Panel, tuple[int, int]]:
+    """Return the top and the height of each panel of a column that fits."""
+    heights: dict[Panel, int] = {}
+    free = height
+    for panel in rows:
+        if panel in column and rows[panel].least <= free:
+            heights[panel] = rows[panel].least
+            free -= rows[panel].least
+    # Fixed panels first, then row by row to the one that has least of its share.
+    for panel in heights:
+        if not rows[panel].share:
+            more = min(free, rows[panel].most - heights[panel])
+            heights[panel] += more
+            free -= more
+    shared = [panel for panel in heights if rows[panel].share]
+    for _ in range(free if heights else 0):
+        growing = [panel for panel in shared if heights[panel] < rows[panel].most]
+        growing = growing or shared or list(heights)[-1:]
+        least = min(growing, key=lambda panel: heights[panel] / max(1, rows[panel].share))
+        heights[least] += 1
+    tops, top = {}, 0
+    for panel in column:
+        if panel in heights:
+            tops[panel] = (top, heights[panel])
+            top += heights[panel]
+    return tops
+
+
+class _PanelsLayout(Layout):
+    name = "panels"
+
+    def arrange(
+        self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True
+    ) -> ArrangeResult:
+        parent.pre_layout(self)
+        regions = arrange_panels(parent.content, *size) if isinstance(parent, Panels) else {}
+        return [
+            WidgetPlacement(regions[Panel(child.id)], Offset(), Spacing(), child)
+            for child in children
+            if child.id in regions
+        ]
+
+
+class Panels(Container):
+    """The panels of a run, each in its region."""
+
+    content = RunContent()
+    shown: Mapping[Panel, Region] = {}
+    _maximized: Widget | None = None
+
+    @property
+    def layout(self) -> Layout:
+        return _PANELS_LAYOUT
+
+    @property
+    def left_out(self) -> set[Panel]:
+        """The panels that have content and no room."""
+        return panel_rows(self.content, self.size.height).keys() - self.shown.keys()
+
+    def show(self, content: RunContent, maximized: Widget | None = None) -> bool:
+        """Arrange the panels for their content; return whether any of them moved."""
+        before = self.shown, self._maximized
+        self.content = content
+        self.shown, self._maximized = arrange_panels(content, *self.size), maximized
+        if (self.shown, maximized) == before:
+            return False
+        for child in self.children:
+            child.display = child.id in self.shown or child is maximized
+        arrange_again(self)
+        return True
+
+
+_PANELS_LAYOUT = _PanelsLayout()

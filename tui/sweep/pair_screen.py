@@ -1,0 +1,278 @@
+"""The screen of an experiment of pairs: their ratios, and where the difference comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from dlmon.comparison.compared_run import RATE_UNITS
+from dlmon.figures.comparison import verdicts
+from dlmon.figures.pairs import (
+    causes_in,
+    claim_of,
+    difference_text,
+    pair_findings,
+    part_text,
+    progress_text,
+    rate_text,
+    side_names,
+    verdict_in_short,
+)
+from dlmon.log.folder import log_of
+from dlmon.sweep.pairs import NEW, Pair, Verdict, broken_run, verdict_of
+from dlmon.sweep.plan import Plan
+from dlmon.sweep.progress import Sweep
+from tui.drawing.pair_dots import axis_reach, axis_row, dot_row, interval_row
+from tui.messages import ShowSweptSession
+from tui.sweep.chart import RunCurves
+from tui.sweep.sweep_screen import SweepScreen, SweepSentences, SweepTopLine
+from tui.widgets.lines import (
+    ACCENT,
+    APART,
+    BAD,
+    GOOD,
+    MUTED,
+    PLAIN,
+    STRONG,
+    GrowingLines,
+    Lines,
+    TextRow,
+    fit,
+    shows,
+    wrapped,
+)
+from tui.widgets.tables import MARGIN, RowList
+
+_NUMBER, _RATE, _CHANGE = 4, 11, 9
+_PART, _MS, _DIFFERENCE = 20, 10, 16
+_BEFORE_BAR, _LONGEST_BAR, BLOCK = _PART + 2 * _MS + 3 * APART + _DIFFERENCE, 40, "█"
+_MOST_PARTS = 8
+_WITH_CURVES, _LEAST_ROWS = 34, 6
+
+
+def _right(text: str, width: int) -> str:
+    """Return a text of exactly `width` cells that stands at the right, or is cut."""
+    return fit(text, width) if cell_len(text) > width else fit("", width - cell_len(text)) + text
+
+
+def _headings(names: tuple[str, str], width: int) -> list[str]:
+    """Return the names of both sides as headings; base and new where they look alike when cut."""
+    cut = [_right(name, width) for name in names]
+    return cut if cut[0] != cut[1] else [_right(name, width) for name in ("base", "new")]
+
+
+class PairTopLine(SweepTopLine):
+    """One row: the script and both sides, and how far the experiment is."""
+
+    def head(self, plan: Plan) -> TextRow:
+        base, new = side_names(plan)
+        return (
+            ("dlmon  ", ACCENT),
+            ("ab  ", PLAIN),
+            (plan.workloads[0], STRONG),
+            (f"  {base} → {new}", MUTED),
+        )
+
+
+class PairVerdict(GrowingLines):
+    """The answer in a word and a figure, then the sentences that explain it."""
+
+    DEFAULT_CSS = "PairVerdict { height: auto; padding: 0 1; }"
+    MOST_ROWS: ClassVar[int] = 4
+
+    def rows(self, width: int, height: int, sweep: Sweep, style: str = PLAIN) -> list[TextRow]:
+        word, sentences = verdict_in_short(sweep), pair_findings(sweep) or [_BEFORE_A_PAIR]
+        room = max(1, width - cell_len(word) - len(_MARK) - APART)
+        lines = [line for text in sentences for line in wrapped(text, room, height)]
+        first: TextRow = ((_MARK, style), (word, style), (" " * APART, PLAIN))
+        indent: TextRow = ((_MARK, style), (" " * (cell_len(word) + APART), PLAIN))
+        return [
+            (*(indent if number else first), (line, PLAIN))
+            for number, line in enumerate(lines[:height])
+        ]
+
+    show = shows(rows)
+
+
+class PairRows(RowList):
+    """The pairs, the newest last, below the interval of all."""
+
+    _verdict: Verdict | None = None
+    _to = 0.0
+    _is_over = False
+    _names = ("base", "new")
+    KEEPS_MARGIN = True
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        return () if self._verdict is None else self._verdict.pairs
+
+    @property
+    def count(self) -> int:
+        return len(self.pairs)
+
+    def show(self, sweep: Sweep) -> None:
+        """Show the pairs; the highlight follows the newest one until it is moved."""
+        before, self._is_over = self.count, sweep.closed is not None
+        self._verdict, self._names = verdict_of(sweep), side_names(sweep.plan)
+        self._to = 0.0 if sweep.plan.pairs is None else sweep.plan.pairs.to
+        if self.index >= before - 1:
+            self.highlight(self.count - 1)
+        self.redraw()
+
+    def heading(self, width: int) -> TextRow:
+        base, new = _headings(self._names, _RATE)
+        texts = f"{'pair':>{_NUMBER}}  {base}  {new}"
+        room = self._room(width)
+        return ((f"{texts}  {'change':>{_CHANGE}}  {axis_row(self._reach, room)}", MUTED),)
+
+    def row_of(self, index: int, width: int) -> TextRow:
+        assert self._verdict is not None
+        pair = self.pairs[index]
+        rates = (f"{rate_text(rate):>{_RATE}}" for rate in pair.rates)
+        change = "" if pair.ratio is None else verdicts.change(pair.ratio)
+        is_set_aside = pair.set_aside is not None
+        row = f"{pair.number:>{_NUMBER}}  {'  '.join(rates)}  {change:>{_CHANGE}}  "
+        dots = dot_row(pair.ratio, is_set_aside, self._reach, self._room(width))
+        return ((row, MUTED if is_set_aside else PLAIN), (dots, MUTED if is_set_aside else ACCENT))
+
+    def foot(self, width: int) -> TextRow:
+        """Return the row of all pairs that count."""
+        ratio = None if self._verdict is None else self._verdict.ratio
+        change = "" if ratio is None else verdicts.change(ratio.value)
+        before = f"{'all':>{_NUMBER}}{'':{2 * _RATE + 4}}  {change:>{_CHANGE}}  "
+        style = STRONG
+        if ratio is not None and ratio.is_proven:
+            style = GOOD if ratio.value > 1 else BAD
+        return (before, STRONG), (interval_row(ratio, self._reach, self._room(width)), style)
+
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        if not self.count:
+            text = "no pair is complete" if self._is_over else "no pair yet"
+            row: TextRow = ((text, MUTED),)
+            return [row][:height]
+        return [*super().draw(width, height - 1), self.foot(width - MARGIN)]
+
+    def empty_rows(self, width: int, height: int) -> list[TextRow]:
+        return []
+
+    @property
+    def _reach(self) -> float:
+        ratios = [pair.ratio for pair in self.pairs if pair.ratio is not None]
+        ratio = None if self._verdict is None else self._verdict.ratio
+        return axis_reach(ratios, ratio, self._to)
+
+    def _room(self, width: int) -> int:
+        return max(0, width - (_NUMBER + 2 * _RATE + _CHANGE + 4 * APART + 1))
+
+
+_MARK = "▌ "
+_BEFORE_A_PAIR = (
+    "the first run of each side is thrown away, because it warms up what later runs find"
+)
+
+
+class PartRows(Lines):
+    """The parts of a step of both sides, with their differences."""
+
+    DEFAULT_CLASSES = "panel"
+
+    def rows(self, width: int, height: int, sweep: Sweep) -> list[TextRow]:
+        causes = causes_in(sweep)
+        if causes is None:
+            over = "not known: no pair is complete"
+            return [((over if sweep.closed else "known once a pair is complete", MUTED),)]
+        base, new = _headings(side_names(sweep.plan), _MS)
+        rows: list[TextRow] = [((f"{'':{_PART}}  {base}  {new}  difference", MUTED),)]
+        parts = [*([causes.step] if causes.step is not None else []), *causes.parts]
+        longest_ms = max((abs(part.difference_ms) for part in parts), default=0.0)
+        for part in parts:
+            name = "step" if part is causes.step else part_text(part.part)
+            style = PLAIN
+            if part.is_proven:
+                style = BAD if part.difference_ms > 0 else GOOD
+            share = abs(part.difference_ms) / longest_ms if longest_ms else 0.0
+            room = max(0, width - _BEFORE_BAR)
+            rows.append(
+                (
+                    (fit(name, _PART), STRONG if part is causes.step else PLAIN),
+                    (f"  {part.base_ms:>{_MS}.3g}  {part.new_ms:>{_MS}.3g}  ", PLAIN),
+                    (fit(difference_text(part), _DIFFERENCE), style),
+                    (BLOCK * round(share * min(room, _LONGEST_BAR)), style),
+                )
+            )
+        return rows
+
+    show = shows(rows)
+
+
+class PairScreen(SweepScreen):
+    """An experiment of pairs, whose runs this screen starts."""
+
+    HELP_PAGES = (Path(__file__).with_name("pairs.md"),)
+    ALL_DONE = "no more pairs to run"
+
+    def compose_parts(self) -> ComposeResult:
+        yield PairTopLine()
+        yield PairVerdict(id="verdict")
+        with Container(id="sweep"):
+            yield PairRows(id="table")
+            yield PartRows(id="parts")
+            yield RunCurves()
+        yield SweepSentences(id="runs")
+
+    def prepare_parts(self) -> None:
+        self._pairs, self._curves = self.query_one(PairRows), self.query_one(RunCurves)
+        self._curves.display = False
+        self.query_one(PartRows).set_titles("Where it comes from", "ms a step")
+
+    def paint_results(self) -> None:
+        sweep = self.run.sweep
+        unit = RATE_UNITS[verdict_of(sweep).metric]
+        self._pairs.set_titles(f"Pairs, {unit}", progress_text(sweep))
+        self._pairs.show(sweep)
+        causes, parts = causes_in(sweep), self.query_one(PartRows)
+        # As high as its rows, its heading and its border.
+        parts.styles.height = 3 if causes is None else min(_MOST_PARTS, len(causes.parts)) + 4
+        parts.show(sweep)
+        is_bad = broken_run(sweep) is not None or claim_of(verdict_of(sweep)) == "slower"
+        is_good = claim_of(verdict_of(sweep)) == "faster"
+        style = BAD if is_bad else GOOD if is_good else STRONG
+        self.query_one(PairVerdict).show(sweep, style)
+        self.paint_current()
+
+    def paint_highlighted(self) -> None:
+        """Do nothing: all sentences are about all pairs."""
+
+    def paint_current(self) -> None:
+        """Draw the losses of both sides where there is room below the pairs."""
+        for run in self.run.current.values():
+            if run.follower is not None:
+                self._curves.take(run.slot.combination, run.follower.session)
+        self._curves.display = self._curves.has_curves and self.size.height >= _WITH_CURVES
+        # As high as its rows, its heading, the row of all pairs and its border.
+        has_curves = self._curves.display
+        self._pairs.styles.height = max(_LEAST_ROWS, self._pairs.count + 4) if has_curves else "1fr"
+        self._curves.show_runs(NEW, side_names(self.run.sweep.plan)[NEW])
+
+    def action_show(self) -> None:
+        """Show the current session; without one, the run of new in the highlighted pair."""
+        pairs = self._pairs.pairs
+        if self.show_current(next(iter(self.run.current.values()), None)):
+            return
+        if pairs:
+            result = pairs[max(0, self._pairs.index)].new
+            log = log_of(self.run.directory / result.session)
+            self.post_message(ShowSweptSession(log, None, result.session))
+        else:
+            self.notify("nothing was run yet", severity="warning", markup=False)
+
+    def action_move(self, steps: int) -> None:
+        self._pairs.move(steps)
+
+    def action_move_page(self, direction: int) -> None:
+        self._pairs.move_page(direction)

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.scripts import script_session
-from fakes.states import on_stage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual import events
 from textual.app import App, ComposeResult
+from textual.widgets import Static
 
 from dlmon.figures import units
 from dlmon.figures.session.headline import headline_of
@@ -32,7 +32,7 @@ from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
 from tui.live.comparison import EpochHeadline
 from tui.live.epochs import EpochTable
-from tui.live.layout import Panel, Panels
+from tui.live.layout import Panel, Panels, RunContent
 from tui.live.output_pane import OutputPane
 from tui.live.session_lines import BreakdownLine, LimitLine, ProgressLine, TopLine
 from tui.widgets.lines import Lines, cut_inside, wrapped
@@ -465,11 +465,20 @@ async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(sho
         assert words == f"NO TRAINING SEEN {why}"
 
 
+class PanelsAlone(App[None]):
+    def compose(self) -> ComposeResult:
+        with Panels():
+            yield from (Static(id=panel) for panel in Panel)
+
+
 async def test_a_panel_grows_with_its_rows_though_no_other_comes_or_goes():
-    async with on_stage("own-script", "live", (120, 40)) as stage:
-        panels = stage.app.screen.query_one(Panels)
+    async with PanelsAlone().run_test(size=(120, 40)) as pilot:
+        panels = pilot.app.query_one(Panels)
+        content = RunContent(step_rows=4, has_loss=True)
+        panels.show(content)
+        await pilot.pause()
         step = panels.query_one(f"#{Panel.STEP}")
-        before, rows = step.size.height, panels.content.step_rows
-        panels.show(replace(panels.content, step_rows=rows + 1))
-        await stage.pilot.pause()
+        before = step.size.height
+        panels.show(replace(content, step_rows=5))
+        await pilot.pause()
         assert step.size.height == before + 1

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 
-from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures import units
 from dlmon.figures.sections import LineChart, Table
 from dlmon.figures.sweeps import (
@@ -34,7 +31,7 @@ from dlmon.figures.sweeps import (
 from dlmon.log.folder import log_of
 from dlmon.options.option import UnreadableOption, whole_number_of
 from dlmon.options.run_options import option_name
-from dlmon.records import Event, Slot
+from dlmon.records import Slot
 from dlmon.records.sanitize import clean
 from dlmon.render.lines import lines_of
 from dlmon.render.wrap import shortened
@@ -42,12 +39,10 @@ from dlmon.sweep.hosts import CurrentRun
 from dlmon.sweep.pairs import verdict_of
 from dlmon.sweep.plan import Combination, Plan, SweepError
 from dlmon.sweep.runner import SweepRun
-from tui.messages import GoBack, NotifyEnd, ShowSweptSession
-from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
-from tui.screens.filtered import ROW_KEYS
+from tui.messages import ShowSweptSession
 from tui.screens.form import Field, FormScreen
-from tui.screens.question import ONCE_MORE, AnswerButton, QuestionScreen, stay
 from tui.sweep.chart import RunCurves, SweepChart
+from tui.sweep.experiment_screen import ExperimentScreen
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -69,10 +64,6 @@ from tui.widgets.tables import RowList
 _WITH_TWO_CHARTS = 100
 """The least width of the screen for two charts beside each other."""
 _MOST_CELLS = 20
-_NOW = AnswerButton("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
-_LATER = "the current run is completed, and no other starts"
-
-
 _STYLES = {"dim": MUTED, "strong": STRONG, "bad": BAD}
 
 
@@ -171,43 +162,7 @@ class SweepTable(RowList):
         return []
 
 
-class SweepStopScreen(QuestionScreen):
-    """Answers `stop`, `after` or `stay`."""
-
-    QUESTION = "Stop this sweep?"
-    ANSWERS = (
-        _NOW,
-        AnswerButton("after", "e", "Finish, then stop", _LATER, "primary", "Finish"),
-        stay("Go on"),
-    )
-    ON_CTRL_C = "stop"
-
-
-class SweepLeaveScreen(QuestionScreen):
-    """Answers `stop` or `stay`; the jobs are Slurm's, and go on either way."""
-
-    QUESTION = "Leave this sweep to Slurm?"
-    ANSWERS = (
-        AnswerButton(
-            "stop", "s", "Leave it", "its jobs go on, or stay in the queue", "primary", "Leave"
-        ),
-        stay("Go on"),
-    )
-    ON_CTRL_C = "stop"
-
-
-class SweepGoOnScreen(QuestionScreen):
-    """Asks while the sweep is about to stop; answers `stop`, `go_on` or `stay`."""
-
-    QUESTION = "The sweep stops after the current run."
-    ANSWERS = (
-        _NOW,
-        AnswerButton("go_on", "m", "Finish the sweep", "the sweep goes on", "primary", "Finish"),
-        stay("No change", _LATER, "As is"),
-    )
-
-
-class SweepScreen(TickingScreen):
+class SweepScreen(ExperimentScreen):
     """A sweep, whose runs this screen starts.
 
     Args:
@@ -216,18 +171,6 @@ class SweepScreen(TickingScreen):
     """
 
     CSS_PATH = "sweep.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "show", "Show", tooltip="Show the highlighted combination's session"),
-        Binding("s", "stop", "Stop", tooltip="Stop now, or after this run; asks first"),
-        SESSIONS,
-        HELP,
-        Binding("q", "leave", "Quit", tooltip="Leave; asks first while the sweep runs"),
-        THEME,
-        *ROW_KEYS,
-        hidden("f", "follow", "Follow the current run"),
-        PALETTE,
-        hidden("ctrl+c,ctrl+q", "leave"),
-    ]
     HELP_PAGES = (Path(__file__).with_name("sweep.md"),)
     ALL_DONE = "all runs done"
 
@@ -237,21 +180,12 @@ class SweepScreen(TickingScreen):
         clock: Callable[[], float] = time.monotonic,
         usual_directory: Path | None = None,
     ) -> None:
-        super().__init__()
-        self.run = run
         resume = resumed_by(run.writer.header.id, run.directory, usual_directory)
         again = "It is taken up again by" if run.leaves_jobs else "The rest is run by"
-        self._rest = ("", f"{again}  {resume}")
-        self._clock = clock
-        self._begun_at = clock()
-        self._ended_at: float | None = None
-        self._changed = True
+        super().__init__(run, f"{again}  {resume}", clock)
         self._findings: list[str] = []
         self._follows = True
-        self._leave_when_ended = False
-        self._has_left = False
         self._queued = run.queued
-        run.on_event = self._take_event
 
     @property
     def path(self) -> Path:
@@ -267,35 +201,10 @@ class SweepScreen(TickingScreen):
         yield SweepSentences(id="findings")
         yield SweepSentences(id="runs")
 
-    def on_mount(self) -> None:
-        self.prepare_parts()
-        self.run_worker(self._make_runs, exclusive=True)
-
     def prepare_parts(self) -> None:
-        """Set what stays as it is while the sweep runs."""
         self._table, self._curves = self.query_one(SweepTable), self.query_one(RunCurves)
         summary = plan_text(self.run.sweep.plan)
         self._table.set_titles("Combinations", summary)
-
-    async def _make_runs(self) -> None:
-        await self.run.run()
-        self._ended_at = self._clock()
-        self._changed = True
-        self.tick()
-        self.refresh_bindings()
-        self.post_message(NotifyEnd(self, self._end_text()))
-        if self._leave_when_ended:
-            self._go(interrupted=True)
-        else:
-            self.withdraw_question()
-
-    def _take_event(self, event: Event) -> None:
-        self._changed = True
-
-    def on_screen_resume(self) -> None:
-        """Leave if the user waited for the end."""
-        if self._leave_when_ended and self.run.ended:
-            self._go(interrupted=True)
 
     def paint(self) -> None:
         if self._has_left:
@@ -305,8 +214,7 @@ class SweepScreen(TickingScreen):
             self.paint_results()
         elif self.run.current:
             self.paint_current()
-        elapsed_s = (self._ended_at or self._clock()) - self._begun_at
-        self.query_one(SweepTopLine).show(self.run, elapsed_s)
+        self.query_one(SweepTopLine).show(self.run, self.elapsed_s)
         self._paint_run()
 
     def paint_current(self) -> None:
@@ -395,17 +303,10 @@ class SweepScreen(TickingScreen):
             return f"{name}  {follower.problem}"
         return run_text(name, follower.snapshot())
 
-    def _end_text(self) -> str:
+    @property
+    def end_text(self) -> str:
         text = f"{self.run.writer.header.id} {status_of(self.run)}"
         return ": ".join([text, *findings(self.run.sweep)[:1]])
-
-    WHY_NOT: ClassVar[Mapping[str, str]] = {
-        "stop": "the sweep is over, or stops already",
-    }
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to stop only a sweep that goes on."""
-        return action != "stop" or not (self.run.ended or self.run.stopping)
 
     def on_row_list_highlighted(self) -> None:
         self.paint_highlighted()
@@ -438,47 +339,6 @@ class SweepScreen(TickingScreen):
                 return
         why = self._table.notes[index] or "nothing was run there yet"
         self.notify(why, severity="warning", markup=False)
-
-    def action_stop(self) -> None:
-        """Ask whether and when to stop the sweep, or whether to go on after all."""
-        question: QuestionScreen = SweepStopScreen(after=(self._rest,))
-        if self.run.leaves_jobs:
-            question = SweepLeaveScreen(after=(self._rest,))
-        elif self.run.stops_after_run:
-            question = SweepGoOnScreen()
-        self.ask(question, partial(self._take_answer, False))
-
-    def action_leave(self) -> None:
-        """Leave; ask first while the sweep runs. While it stops, leave at once."""
-        if self.run.ended:
-            self._go(interrupted=self.run.stopping)
-        elif self._leave_when_ended:
-            self._go(interrupted=True)
-        elif self.run.leaves_jobs:
-            self.ask(SweepLeaveScreen(after=(self._rest,)), partial(self._take_answer, True))
-        else:
-            sentence = "The sweep is still running."
-            question = SweepStopScreen(sentence, after=(ONCE_MORE, self._rest))
-            self.ask(question, partial(self._take_answer, True))
-
-    def _take_answer(self, leaves: bool, answer: str) -> None:
-        """Stop now, after the current run, or not at all; `leaves` waits for the end and leaves."""
-        if self.run.ended:
-            if leaves and answer == "stop":
-                self._go(interrupted=False)
-        elif answer == "stop":
-            self.run.stop()
-            self._leave_when_ended = leaves
-        elif answer in ("after", "go_on"):
-            self.run.stops_after_run = answer == "after"
-        self.refresh_bindings()
-        self.tick()
-
-    def _go(self, interrupted: bool) -> None:
-        if not self._has_left:
-            self._has_left = True
-            self.exit_code = INTERRUPTED_BY_USER if interrupted else self.run.exit_code
-            self.post_message(GoBack(self))
 
     def action_move(self, steps: int) -> None:
         """Move the highlight, and don't follow the current run."""

@@ -297,7 +297,7 @@ def pair_table(sweep: Sweep) -> Table:
         )
         for pair in verdict.pairs
     )
-    headings = ("pair", f"{base}, {unit}", f"{new}, {unit}", "change", "")
+    headings = ("pair", f"{base}, {unit}", f"{new}, {unit}", "new/base", "")
     return Table(headings, rows, (True, True, True, True, False), heading="Pairs")
 
 

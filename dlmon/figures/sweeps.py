@@ -17,6 +17,7 @@ from dlmon.figures.pairs import (
     pair_sections,
     pairs_json,
     pairs_text,
+    progress_text,
     side_names,
 )
 from dlmon.figures.redact import Redaction
@@ -43,13 +44,16 @@ from dlmon.options.run_options import in_words, option_name
 from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
+from dlmon.statistics.pairs import FIRST_PAIRS
 from dlmon.sweep.batch_search import next_size, sizes_of
 from dlmon.sweep.log import read_run_figures, read_sweep
+from dlmon.sweep.pairs import is_enough, verdict_of
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
     DEVICES,
     MIN_RUNS,
+    RANKING_METRIC,
     SAME_WORK,
     CombinationRow,
     Loss,
@@ -84,6 +88,7 @@ LOSS = "loss"
 _LOSSES = LOSS, "val_loss"
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
 _LACKS = ("No such file or directory", "No module named", "cannot import name")
+_BEFORE_TWO = "the best is known once two runs have a throughput"
 _RUN_ONCE = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
 
 
@@ -101,7 +106,10 @@ _NOTHING: Mapping[int, RunningRow] = {}
 
 
 def sweep_table(
-    sweep: Sweep, queued: Collection[int] = (), current: Mapping[int, RunningRow] = _NOTHING
+    sweep: Sweep,
+    queued: Collection[int] = (),
+    current: Mapping[int, RunningRow] = _NOTHING,
+    goes_on: bool = False,
 ) -> Table:
     """Return one row per combination, in the order of the plan, with the best ones marked.
 
@@ -112,6 +120,7 @@ def sweep_table(
         sweep: a sweep, complete or not.
         queued: the indices of the combinations that only wait for others to end.
         current: the current figures of combinations that run, by index.
+        goes_on: the sweep is running, so what was not run waits.
     """
     plan, rows, judged = sweep.plan, rows_of(sweep), ranking_rows(sweep)
     leaders = best_rows(sweep)
@@ -126,8 +135,7 @@ def sweep_table(
     columns["runs" if plan.repeats > 1 else "status"] = [
         "queued"
         if plan.repeats == 1 and row.combination.index in queued
-        else (plan.repeats == 1 and of_row.progress)
-        or _status_text(row, plan, row.combination.index in running)
+        else _status_text(row, plan, row.combination.index in running, of_row.progress, goes_on)
         for row, of_row in zip(rows, live, strict=True)
     ]
     texts = {option_name(v.key) for v in plan.variations if isinstance(v.values[0], str)}
@@ -140,6 +148,8 @@ def sweep_table(
         for row, of_row in zip(rows, live, strict=True)
     ]
     columns["samples/s"] = _texts(rates, units.rate)
+    if leaders:
+        columns["of best"] = [_share_of_best(leaders, row) for row in judged]
     for n, name in enumerate(_LOSSES):
         losses = [
             _loss_text(of_row.losses[n] or row.losses[n])
@@ -162,8 +172,6 @@ def sweep_table(
         efficiencies = [None if scaled is None else scaled.efficiency for scaled in by_row]
         columns["speed-up"] = _texts(speed_ups, units.ratio)
         columns["efficiency"] = _texts(efficiencies, units.share)
-    if plan.repeats > 1:
-        columns["best is"] = [_lead(leaders, row) for row in judged]
     # The note on completed runs holds while another one runs.
     notes = (
         _note(row) if row.completed or row.combination.index not in running else "" for row in rows
@@ -176,6 +184,8 @@ def sweep_table(
             "strong" if row.combination.index in best else "bad" if row.status in _BROKEN else ""
             for row in rows
         ),
+        # A throughput says the same as a time of a sample.
+        dropped=(time,) * (metrics == {RANKING_METRIC}),
     )
 
 
@@ -213,15 +223,19 @@ def _names_workloads(plan: Plan) -> bool:
     return len(plan.workloads) > 1 or not plan.variations
 
 
-def _status_text(row: CombinationRow, plan: Plan, running: bool) -> str:
+def _status_text(
+    row: CombinationRow, plan: Plan, running: bool, progress: str, goes_on: bool
+) -> str:
     """Return the status of a combination; for repeats, how many completed."""
-    if running and plan.repeats == 1:
-        return "running"
+    under_way = ", ".join(filter(None, ("running", progress)))
+    if plan.repeats == 1 and (running or progress):
+        return under_way
     over = row.status not in (RunStatus.COMPLETED, RunStatus.NOT_RUN)
     if plan.repeats == 1 or (over and not row.completed):
-        return row.status
+        waits = goes_on and row.status == RunStatus.NOT_RUN and row.reason is None
+        return "waiting" if waits else row.status
     count = f"{row.completed} of {plan.repeats}"
-    return f"{count} …" if running else count
+    return f"{count}, {under_way}" if running else count
 
 
 def _time(row: CombinationRow, metrics: Collection[str]) -> str:
@@ -234,14 +248,19 @@ def _time(row: CombinationRow, metrics: Collection[str]) -> str:
     return " ".join(part for part in (f"{mark}{time.number}", time.spread, unit) if part)
 
 
-def _lead(leaders: Mapping[int, CombinationRow], row: CombinationRow) -> str:
-    """Return how many times as fast the leader of a row's group is; empty if that isn't sure."""
+def _share_of_best(leaders: Mapping[int, CombinationRow], row: CombinationRow) -> str:
+    """Return a row's throughput as a share of the best of its group, or that it isn't clear."""
     leader = leaders.get(row.combination.index)
-    if leader is None or leader.combination is row.combination:
-        return "" if leader is None else "best"
+    ratio = None if leader is None else leader.speed_up_over(row)
+    if leader is None or ratio is None or row.diverged is not None:
+        return ""
+    if leader.combination is row.combination:
+        return "best"
     rivals = sum(other is leader for other in leaders.values()) - 1
-    ratio = leader.speed_up_over(row)
-    return units.ratio(ratio.value) if ratio and leader.is_faster_than(row, rivals) else ""
+    is_slower = leader.is_faster_than(row, rivals)
+    if _is_run_once(row):
+        is_slower = not ratio.may_be_one
+    return units.share(1 / ratio.value) if is_slower else "not clear"
 
 
 def _note(row: CombinationRow) -> str:
@@ -368,6 +387,17 @@ def missing_file(run: SweepRun) -> str | None:
     return None
 
 
+def headline(sweep: Sweep) -> tuple[str, list[str]]:
+    """Return what is best in capitals, or that nothing is yet, and the sentences behind it."""
+    sentences, so_far = findings(sweep), "" if sweep.closed else " SO FAR"
+    for name in ("best", "no clear best"):
+        if sentences and sentences[0].startswith(f"{name}: "):
+            return name.upper() + so_far, [sentences[0].removeprefix(f"{name}: "), *sentences[1:]]
+    if sentences:
+        return "RESULTS" + so_far, sentences
+    return ("NO RESULT" if sweep.closed else "NO BEST YET"), [_BEFORE_TWO]
+
+
 def findings(sweep: Sweep) -> list[str]:
     """Return the findings of a sweep as sentences, which say what isn't sure."""
     if sweep.plan.pairs is not None:
@@ -379,6 +409,7 @@ def findings(sweep: Sweep) -> list[str]:
     for workload in plan.workloads:
         workload_rows = of_workload(rows, workload)
         groups = comparable_groups(workload_rows)
+        sound = [[row for row in group if row.diverged is None] for group in groups]
         out_of_memory = [
             label(row.combination) for row in workload_rows if row.status == RunStatus.OUT_OF_MEMORY
         ]
@@ -386,7 +417,8 @@ def findings(sweep: Sweep) -> list[str]:
             *(_with_shared(group, _best(group, sweep)) for group in groups),
             *(_with_shared(group, _lowest_loss(group, plan)) for group in groups),
             f"memory ran out at {'; '.join(out_of_memory)}" if out_of_memory else "",
-            *(_with_shared(group, _cheapest(group, plan)) for group in groups),
+            _diverged(workload_rows),
+            *(_with_shared(group, _cheapest(group, plan)) for group in sound),
             *_scaling(workload_rows, plan),
         ]
         prefix = f"{workload}: " if len(plan.workloads) > 1 else ""
@@ -432,12 +464,14 @@ def _best(group: Sequence[CombinationRow], sweep: Sweep) -> str:
     """Name the best row of a group, its lead, and how sure that is; at the end, say if none is."""
     best, keys = best_of(group), _distinguishing_keys(sweep.plan)
     if best is None:
-        none = "no best combination: fewer than two have a throughput"
+        none = "no best combination: fewer than two have a throughput and a loss that is a number"
+        if not any(row.diverged for row in group):
+            none = "no best combination: fewer than two have a throughput"
         return none if len(group) > 1 and not sweep.remaining() else ""
     assert best.samples_per_second is not None
     rate = units.rate(best.samples_per_second)
-    rivals = [row for row in group if row.value is not None and row is not best]
-    second = min(rivals, key=lambda row: row.value or 0.0)
+    second = best_of([row for row in group if row is not best], 1)
+    assert second is not None
     ratio = best.speed_up_over(second)
     assert ratio is not None
     named = label(best.combination, keys)
@@ -447,6 +481,12 @@ def _best(group: Sequence[CombinationRow], sweep: Sweep) -> str:
         named = f"best: {named}, {rate} samples/s"
     unsure = _RUN_ONCE if sweep.plan.repeats == 1 else "too few runs to be sure"
     return f"{named}; {verdicts.verdict(ratio, label(second.combination, keys), unsure)}"
+
+
+def _diverged(rows: Sequence[CombinationRow]) -> str:
+    """Name the rows that can't be the best because they diverged."""
+    named = [f"{label(row.combination)} ({row.diverged})" for row in rows if row.diverged]
+    return f"the loss is no number at {'; '.join(named)}: left out of the best" if named else ""
 
 
 def _lowest_loss(group: Sequence[CombinationRow], plan: Plan) -> str:
@@ -503,7 +543,7 @@ def _with_shared(group: Sequence[CombinationRow], sentence: str) -> str:
 def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> list[str]:
     """Return sentences on the values of one option that take least time at values of another.
 
-    For example: `less time: cpu at batch 32, 64; gpu:0 at batch 128`. If repeats don't show which
+    For example: `faster: cpu at batch 32, 64; gpu:0 at batch 128`. If repeats don't show which
     value is faster, none leads; for single runs, the sentence says that it isn't sure. There is no
     sentence if fewer than two values of the axis have a leader.
 
@@ -515,7 +555,7 @@ def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> l
     groups: dict[tuple[Any, ...], dict[object, list[CombinationRow]]] = {}
     for row in rows:
         varied, workload = row.combination.varied, row.combination.workload
-        if row.value is not None and by in varied:
+        if row.value is not None and row.diverged is None and by in varied:
             fixed = tuple((k, v) for k, v in varied.items() if k not in (by, axis))
             axis_value = workload if axis is None else varied[axis]
             group = (None if axis is None else workload, *fixed)
@@ -532,7 +572,7 @@ def lead_changes(rows: Sequence[CombinationRow], by: str, axis: str | None) -> l
             continue
         preposition = "on" if axis is None else f"at {option_name(axis)}"
         parts = (f"{leader} {preposition} {', '.join(values)}" for leader, values in led.items())
-        sentence = f"less time: {'; '.join(parts)}"
+        sentence = f"faster: {'; '.join(parts)}"
         if _is_run_once(rows[0]):
             sentence += f" ({_RUN_ONCE})"
         shared = [f"{workload}"] * has_several + [in_words(dict(fixed_options))]
@@ -780,6 +820,25 @@ def run_text(name: str, snapshot: Snapshot) -> str:
         *busy_texts(snapshot.machine),
     )
     return "  ".join(filter(None, parts))
+
+
+def progress_texts(run: SweepRun) -> tuple[str, str, float]:
+    """Return how many runs are done, what is left, and the share that is done."""
+    sweep, count = run.sweep, len(run.sweep.plan.order)
+    if sweep.plan.pairs is not None:
+        verdict = verdict_of(sweep)
+        pairs = len(verdict.pairs)
+        missing = max(1, FIRST_PAIRS - pairs) if verdict.missing is None else verdict.missing
+        told = "" if is_enough(sweep) else progress_text(sweep)
+        return units.counted(pairs, "pair"), told, pairs / (pairs + missing) if told else 1.0
+    left = len(sweep.remaining())
+    done = f"{count - left} of {count} runs done{without_result_text(sweep)}"
+    running = len(run.current)
+    parts = [f"{running} running"] * bool(running)
+    parts += [f"{left - running} waiting"] * (left > running and not run.ended)
+    if not run.ended and run.seconds_left is not None:
+        parts.append(f"about {units.time_left(run.seconds_left)}")
+    return done, "  ".join(parts), (count - left) / count if count else 1.0
 
 
 def status_of(run: SweepRun) -> str:

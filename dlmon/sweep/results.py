@@ -8,7 +8,8 @@ claim, as in `dlmon compare`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,11 @@ class CombinationRow:
     tokens_per_second: float | None = None
     peak_share: float | None = None
     losses: tuple[Loss, Loss] = (None, None)
+
+    @property
+    def diverged(self) -> str | None:
+        """What a loss is instead of a number, such as NaN; None if all are numbers."""
+        return next((loss for loss in self.losses if isinstance(loss, str)), None)
 
     @property
     def completed(self) -> int:
@@ -241,10 +247,29 @@ def comparable_groups(rows: Sequence[CombinationRow]) -> list[list[CombinationRo
     return list(groups.values())
 
 
-def best_of(rows: Sequence[CombinationRow]) -> CombinationRow | None:
-    """Return the row with the least time of a comparable group; None if fewer than two have one."""
-    timed = [(row.value, row) for row in rows if row.value is not None]
-    return min(timed, key=lambda pair: pair[0])[1] if len(timed) > 1 else None
+def best_of(rows: Sequence[CombinationRow], least: int = 2) -> CombinationRow | None:
+    """Return the row with the least time of a comparable group; None if fewer than `least` do.
+
+    A run whose loss is NaN or infinite has trained nothing, so it is never the best.
+    """
+    timed = [(row.value, row) for row in rows if row.value is not None and row.diverged is None]
+    return min(timed, key=lambda pair: pair[0])[1] if len(timed) >= least else None
+
+
+def order_by_result(sweep: Sweep, running: Collection[int] = ()) -> list[int]:
+    """Return the combinations' indices: those that run, then the best first, failures, the rest."""
+
+    def rank(row: CombinationRow) -> tuple[float, ...]:
+        if row.combination.index in running:
+            return (0,)
+        if row.value is not None:
+            return (1, row.diverged is not None, row.value)
+        return (3 if row.status == RunStatus.NOT_RUN else 2,)
+
+    groups = comparable_groups(ranking_rows(sweep))
+    ranked = [(rank(row)[0], n, rank(row), row) for n, group in enumerate(groups) for row in group]
+    ranked.sort(key=itemgetter(0, 1, 2))
+    return [row.combination.index for *_, row in ranked]
 
 
 def best_rows(sweep: Sweep) -> dict[int, CombinationRow]:

@@ -30,7 +30,7 @@ SERIES = (
 _MARKERS = "●◆■▲▼★"
 _MARGIN = 2
 """Cells between the ends of the axis and the outermost points."""
-_GAP = 2
+_GAP, _LABEL_CELLS = 2, 6
 THROUGHPUT = "throughput"
 _WIDE_RANGE = 30
 _WHOLE = TimeWindow(ViewLength.WHOLE)
@@ -122,8 +122,9 @@ class RunCurves(CurveChart):
 def _notes(chart: sections.LineChart) -> list[str]:
     """Explain the crosses and a logarithmic axis, if the chart has them."""
     notes = ["✗ memory ran out"] * any(line.out_of_memory for line in chart.lines)
+    notes += ["lower is better"]
     notes += ["log x"] * is_doubling([x for x, _ in chart.x_labels])
-    return notes or [""]
+    return notes
 
 
 def picture_of(chart: sections.LineChart, cells: int) -> ChartPicture:
@@ -153,6 +154,8 @@ def picture_of(chart: sections.LineChart, cells: int) -> ChartPicture:
         for x, value, low, high in zip(line.xs, line.mean, line.low, line.high, strict=True):
             if value is not None:
                 dots.append(Dot(column(x), value, marker, tone, low, high))
+    # Each label has a line of the grid, and more than fit would hide the points.
+    labels = chart.x_labels[:: 1 + len(chart.x_labels) * _LABEL_CELLS // max(1, cells)]
     return ChartPicture(
         top=top,
         lines=tuple(
@@ -160,7 +163,7 @@ def picture_of(chart: sections.LineChart, cells: int) -> ChartPicture:
             for line, tone in zip(lines, SERIES, strict=False)
         ),
         dots=tuple(dots),
-        times=TimeLabels(tuple((column(x), label) for x, label in chart.x_labels)),
+        times=TimeLabels(tuple((column(x), label) for x, label in labels)),
     )
 
 

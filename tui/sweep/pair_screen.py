@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -17,7 +16,6 @@ from dlmon.figures.pairs import (
     difference_text,
     pair_findings,
     part_text,
-    progress_text,
     rate_text,
     side_names,
     verdict_in_short,
@@ -29,7 +27,8 @@ from dlmon.sweep.progress import Sweep
 from tui.drawing.pair_dots import axis_reach, axis_row, dot_row, interval_row
 from tui.messages import ShowSweptSession
 from tui.sweep.chart import RunCurves
-from tui.sweep.sweep_screen import SweepScreen, SweepSentences, SweepTopLine
+from tui.sweep.sweep_screen import SweepProgress, SweepScreen, SweepSentences, SweepTopLine
+from tui.widgets.headline import Headline
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -38,12 +37,10 @@ from tui.widgets.lines import (
     MUTED,
     PLAIN,
     STRONG,
-    GrowingLines,
     Lines,
     TextRow,
     fit,
     shows,
-    wrapped,
 )
 from tui.widgets.tables import MARGIN, RowList
 
@@ -74,28 +71,8 @@ class PairTopLine(SweepTopLine):
             ("dlmon  ", ACCENT),
             ("ab  ", PLAIN),
             (plan.workloads[0], STRONG),
-            (f"  {base} → {new}", MUTED),
+            (f"  {base} (base) → {new} (new)", MUTED),
         )
-
-
-class PairVerdict(GrowingLines):
-    """The answer in a word and a figure, then the sentences that explain it."""
-
-    DEFAULT_CSS = "PairVerdict { height: auto; padding: 0 1; }"
-    MOST_ROWS: ClassVar[int] = 4
-
-    def rows(self, width: int, height: int, sweep: Sweep, style: str = PLAIN) -> list[TextRow]:
-        word, sentences = verdict_in_short(sweep), pair_findings(sweep) or [_BEFORE_A_PAIR]
-        room = max(1, width - cell_len(word) - len(_MARK) - APART)
-        lines = [line for text in sentences for line in wrapped(text, room, height)]
-        first: TextRow = ((_MARK, style), (word, style), (" " * APART, PLAIN))
-        indent: TextRow = ((_MARK, style), (" " * (cell_len(word) + APART), PLAIN))
-        return [
-            (*(indent if number else first), (line, PLAIN))
-            for number, line in enumerate(lines[:height])
-        ]
-
-    show = shows(rows)
 
 
 class PairRows(RowList):
@@ -128,7 +105,7 @@ class PairRows(RowList):
         base, new = _headings(self._names, _RATE)
         texts = f"{'pair':>{_NUMBER}}  {base}  {new}"
         room = self._room(width)
-        return ((f"{texts}  {'change':>{_CHANGE}}  {axis_row(self._reach, room)}", MUTED),)
+        return ((f"{texts}  {'new/base':>{_CHANGE}}  {axis_row(self._reach, room)}", MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
         assert self._verdict is not None
@@ -170,7 +147,6 @@ class PairRows(RowList):
         return max(0, width - (_NUMBER + 2 * _RATE + _CHANGE + 4 * APART + 1))
 
 
-_MARK = "▌ "
 _BEFORE_A_PAIR = (
     "the first run of each side is thrown away, because it warms up what later runs find"
 )
@@ -214,16 +190,16 @@ class PairScreen(SweepScreen):
     """An experiment of pairs, whose runs this screen starts."""
 
     HELP_PAGES = (Path(__file__).with_name("pairs.md"),)
-    ALL_DONE = "no more pairs to run"
 
     def compose_parts(self) -> ComposeResult:
         yield PairTopLine()
-        yield PairVerdict(id="verdict")
+        yield Headline(id="headline")
         with Container(id="sweep"):
             yield PairRows(id="table")
             yield PartRows(id="parts")
             yield RunCurves()
         yield SweepSentences(id="runs")
+        yield SweepProgress(id="progress")
 
     def prepare_parts(self) -> None:
         self._pairs, self._curves = self.query_one(PairRows), self.query_one(RunCurves)
@@ -233,7 +209,7 @@ class PairScreen(SweepScreen):
     def paint_results(self) -> None:
         sweep = self.run.sweep
         unit = RATE_UNITS[verdict_of(sweep).metric]
-        self._pairs.set_titles(f"Pairs, {unit}", progress_text(sweep))
+        self._pairs.set_titles(f"Pairs, {unit}")
         self._pairs.show(sweep)
         causes, parts = causes_in(sweep), self.query_one(PartRows)
         # As high as its rows, its heading and its border.
@@ -242,7 +218,8 @@ class PairScreen(SweepScreen):
         is_bad = broken_run(sweep) is not None or claim_of(verdict_of(sweep)) == "slower"
         is_good = claim_of(verdict_of(sweep)) == "faster"
         style = BAD if is_bad else GOOD if is_good else STRONG
-        self.query_one(PairVerdict).show(sweep, style)
+        sentences = pair_findings(sweep) or [_BEFORE_A_PAIR]
+        self.query_one(Headline).show(verdict_in_short(sweep), sentences, style)
         self.paint_current()
 
     def paint_highlighted(self) -> None:

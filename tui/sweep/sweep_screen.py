@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 
@@ -15,10 +16,12 @@ from dlmon.figures import units
 from dlmon.figures.sections import LineChart, Table
 from dlmon.figures.sweeps import (
     findings,
+    headline,
     left_text,
     picture_of,
     plan_text,
     problems_of,
+    progress_texts,
     resumed_by,
     run_text,
     running_row,
@@ -26,7 +29,6 @@ from dlmon.figures.sweeps import (
     status_of,
     sweep_table,
     swept_text,
-    without_result_text,
 )
 from dlmon.log.folder import log_of
 from dlmon.options.option import UnreadableOption, whole_number_of
@@ -36,13 +38,14 @@ from dlmon.records.sanitize import clean
 from dlmon.render.lines import lines_of
 from dlmon.render.wrap import shortened
 from dlmon.sweep.hosts import CurrentRun
-from dlmon.sweep.pairs import verdict_of
 from dlmon.sweep.plan import Combination, Plan, SweepError
+from dlmon.sweep.results import order_by_result
 from dlmon.sweep.runner import SweepRun
 from tui.messages import ShowSweptSession
 from tui.screens.form import Field, FormScreen
 from tui.sweep.chart import RunCurves, SweepChart
 from tui.sweep.experiment_screen import ExperimentScreen
+from tui.widgets.headline import Headline
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -54,16 +57,17 @@ from tui.widgets.lines import (
     GrowingLines,
     Lines,
     TextRow,
+    bar_on_track,
     joined,
     row_width,
     shows,
     wrapped,
 )
-from tui.widgets.tables import RowList
+from tui.widgets.tables import MARGIN, RowList
 
 _WITH_TWO_CHARTS = 100
 """The least width of the screen for two charts beside each other."""
-_MOST_CELLS = 20
+_MOST_CELLS, _LONGEST_BAR = 20, 40
 _STYLES = {"dim": MUTED, "strong": STRONG, "bad": BAD}
 
 
@@ -73,7 +77,7 @@ class SweepTopLine(Lines):
     DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: SweepRun, elapsed_s: float) -> list[TextRow]:
-        progress, name = progress_row(run, elapsed_s), self.head(run.sweep.plan)
+        progress, name = status_row(run, elapsed_s), self.head(run.sweep.plan)
         if row_width(name) + APART + row_width(progress) > width:
             name = name[2:]
         return [joined(name, progress, width)]
@@ -107,28 +111,33 @@ class SweepSentences(GrowingLines):
     show = shows(rows)
 
 
-def progress_row(run: SweepRun, elapsed_s: float) -> TextRow:
-    """Return the number of runs that are done, the time so far, and the time left."""
-    status, count = status_of(run), len(run.sweep.plan.order)
+class SweepProgress(Lines):
+    """One row: how many runs are done, a bar, and what is left."""
+
+    DEFAULT_CSS = "SweepProgress { height: 1; padding: 0 1; }"
+
+    def rows(self, width: int, height: int, run: SweepRun) -> list[TextRow]:
+        done, left, share = progress_texts(run)
+        room = min(_LONGEST_BAR, width - cell_len(done) - cell_len(left) - 2 * APART)
+        middle = [(" " * APART, PLAIN), *bar_on_track(share, room)] if room > 0 else []
+        return [joined(((done, STRONG), *middle), ((left, PLAIN),), width)]
+
+    show = shows(rows)
+
+
+def status_row(run: SweepRun, elapsed_s: float) -> TextRow:
+    """Return the status of a sweep and the time so far."""
+    status = status_of(run)
     if status == "running" and run.stops_after_run:
         status = f"stops after {'these runs' if len(run.current) > 1 else 'this run'}"
-    if run.sweep.plan.pairs is not None:
-        done = units.counted(len(verdict_of(run.sweep).pairs), "pair")
-    else:
-        done = f"{count - len(run.sweep.remaining())} of {count} runs done"
-        done += without_result_text(run.sweep)
-    row: TextRow = ((f"{done}  {units.clock(elapsed_s)}", PLAIN),)
-    if status != "running":
-        style = STRONG if not run.ended else GOOD if status == "completed" else BAD
-        row = ((f"{status}  ", style), *row)
-    if status == "running" and run.seconds_left is not None:
-        row = (*row, (f"  ~ {units.time_left(run.seconds_left)}", PLAIN))
-    return row
+    style = STRONG if not run.ended else GOOD if status == "completed" else BAD
+    return (status, style), (f"  {units.clock(elapsed_s)}", PLAIN)
 
 
 class SweepTable(RowList):
     """The combinations of a sweep."""
 
+    _table: Table | None = None
     _lines: Sequence[TextRow] = ()
     notes: Sequence[str] = ()
     """The reason why each combination has no figure, or a warning about the figure."""
@@ -137,26 +146,39 @@ class SweepTable(RowList):
     def count(self) -> int:
         return len(self.notes)
 
-    def show(self, table: Table) -> None:
-        """Show a table with as many rows as before; the highlight stays.
+    order: Sequence[int] = ()
+    """The combination of each row, by its index."""
+
+    def show(self, table: Table, order: Sequence[int]) -> None:
+        """Show the rows of a table in this order; the highlight stays on its combination.
 
         Long values are cut, so that what came of them is in view.
         """
         rows = tuple(
             (*(shortened(cell, _MOST_CELLS) for cell in row[:-1]), row[-1]) for row in table.rows
         )
-        self._lines = [
-            ((" ", PLAIN), *((text, _STYLES.get(style, PLAIN)) for text, style in line))
-            for line in lines_of([replace(table, rows=rows)])
-        ]
+        chosen = self.order[self.index] if self.order else None
+        self.order = order
+        self._table = replace(table, rows=rows, is_cut=True)
         self.notes = [row[-1] for row in table.rows]
+        if chosen is not None and self.order[self.index] != chosen:
+            self.highlight(self.order.index(chosen))
         self.redraw()
 
     def heading(self, width: int) -> TextRow:
         return self._lines[0]
 
+    def draw(self, width: int, height: int) -> list[TextRow]:
+        """Write the table for this width, which may leave a column out, and return its rows."""
+        lines = [] if self._table is None else lines_of([self._table], width - MARGIN - 1)
+        self._lines = [
+            ((" ", PLAIN), *((text, _STYLES.get(style, PLAIN)) for text, style in line))
+            for line in lines
+        ]
+        return super().draw(width, height)
+
     def row_of(self, index: int, width: int) -> TextRow:
-        return self._lines[index + 1]
+        return self._lines[self.order[index] + 1]
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
         return []
@@ -172,7 +194,6 @@ class SweepScreen(ExperimentScreen):
 
     CSS_PATH = "sweep.tcss"
     HELP_PAGES = (Path(__file__).with_name("sweep.md"),)
-    ALL_DONE = "all runs done"
 
     def __init__(
         self,
@@ -180,10 +201,9 @@ class SweepScreen(ExperimentScreen):
         clock: Callable[[], float] = time.monotonic,
         usual_directory: Path | None = None,
     ) -> None:
-        resume = resumed_by(run.writer.header.id, run.directory, usual_directory)
+        self._resume = resumed_by(run.writer.header.id, run.directory, usual_directory)
         again = "It is taken up again by" if run.leaves_jobs else "The rest is run by"
-        super().__init__(run, f"{again}  {resume}", clock)
-        self._findings: list[str] = []
+        super().__init__(run, f"{again}  {self._resume}", clock)
         self._follows = True
         self._queued = run.queued
 
@@ -193,18 +213,20 @@ class SweepScreen(ExperimentScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield SweepTopLine()
+        yield Headline(id="headline")
         with Container(id="sweep"):
             yield SweepTable(id="table")
             with Horizontal(id="charts"):
                 yield SweepChart(id="chart")
                 yield RunCurves()
-        yield SweepSentences(id="findings")
+        yield SweepSentences(id="note")
         yield SweepSentences(id="runs")
+        yield SweepProgress(id="progress")
 
     def prepare_parts(self) -> None:
         self._table, self._curves = self.query_one(SweepTable), self.query_one(RunCurves)
         summary = plan_text(self.run.sweep.plan)
-        self._table.set_titles("Combinations", summary)
+        self._table.set_titles("Combinations", summary, "running first, then the best")
 
     def paint(self) -> None:
         if self._has_left:
@@ -215,6 +237,7 @@ class SweepScreen(ExperimentScreen):
         elif self.run.current:
             self.paint_current()
         self.query_one(SweepTopLine).show(self.run, self.elapsed_s)
+        self.query_one(SweepProgress).show(self.run)
         self._paint_run()
 
     def paint_current(self) -> None:
@@ -232,8 +255,9 @@ class SweepScreen(ExperimentScreen):
         self._show_table()
         current = [*self.run.current.values()]
         if self._follows and current:
-            self._table.highlight(current[-1].slot.combination)
-        self._findings = findings(sweep)
+            self._highlight(current[-1].slot.combination)
+        word, sentences = headline(sweep)
+        self.query_one("#headline", Headline).show(word, sentences)
         self.paint_highlighted()
 
     def _show_table(self) -> None:
@@ -244,7 +268,10 @@ class SweepScreen(ExperimentScreen):
                 session, index = run.follower.session, run.slot.combination
                 self._curves.take(index, session)
                 current[index] = running_row(run.follower.snapshot(), session.learning)
-        self._table.show(sweep_table(self.run.sweep, self._queued, current))
+        sweep, goes_on = self.run.sweep, not self.run.ended
+        running = [run.slot.combination for run in self.run.current.values()]
+        order = order_by_result(sweep, running)
+        self._table.show(sweep_table(sweep, self._queued, current, goes_on), order)
 
     def paint_highlighted(self) -> None:
         """Draw the chart of the highlighted workload, and show the combination's note in full."""
@@ -252,9 +279,10 @@ class SweepScreen(ExperimentScreen):
             return
         combination, plan = self._highlighted, self.run.sweep.plan
         self._show_charts(picture_of(self.run.sweep, combination.workload))
-        note = self._table.notes[combination.index]
-        notes = [f"{slot_text(plan, combination)}: {note}"] if note else []
-        self.query_one("#findings", SweepSentences).show([*notes, *self._findings])
+        text = self._table.notes[combination.index]
+        note = self.query_one("#note", SweepSentences)
+        note.display = bool(text)
+        note.show([f"{slot_text(plan, combination)}: {text}"], MUTED)
 
     def _show_charts(self, picture: LineChart | None) -> None:
         """Show the chart of the results and the losses of the runs, or one where room is little."""
@@ -277,22 +305,27 @@ class SweepScreen(ExperimentScreen):
 
     @property
     def _highlighted(self) -> Combination:
-        return self.run.sweep.plan.combinations[self._table.index]
+        return self.run.sweep.plan.combinations[self._table.order[self._table.index]]
+
+    def _highlight(self, combination: int) -> None:
+        self._table.highlight(self._table.order.index(combination))
 
     def _paint_run(self) -> None:
         run, line = self.run, self.query_one("#runs", SweepSentences)
         if run.problem is not None:
             line.show([run.problem], BAD)
+            line.display = True
         elif run.ended:
             is_left = bool(run.sweep.remaining())
-            done = f"{left_text(run.sweep)} with --resume" if is_left else self.ALL_DONE
-            done += without_result_text(run.sweep)
-            sentence = f"{run.sweep.closed or 'ended'}: {done}; q leaves"
-            line.show([*run.last_lines, *problems_of(run), sentence], MUTED)
-        elif run.current or run.connecting:
-            sentences = [self._run_text(current) for current in run.current.values()]
-            connecting = (f"{host}  connecting …" for host in run.connecting)
-            line.show([*run.notes, *sentences, *connecting], PLAIN)
+            rest = [f"{left_text(run.sweep)}: {self._resume} runs them"] * is_left
+            sentences = [*run.last_lines, *problems_of(run), *rest]
+            line.show(sentences, MUTED)
+            line.display = bool(sentences)
+        else:
+            current = [self._run_text(current) for current in run.current.values()]
+            connecting = [f"{host}  connecting …" for host in run.connecting]
+            line.show([*run.notes, *current, *connecting], PLAIN)
+            line.display = bool(current or connecting or run.notes)
 
     def _run_text(self, current: CurrentRun) -> str:
         plan, slot, follower = self.run.sweep.plan, current.slot, current.follower

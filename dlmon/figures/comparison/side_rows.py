@@ -52,8 +52,8 @@ from dlmon.session.code_changes import with_code_changes
 from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
 
-COLUMNS = ("", "base", "new", "change", "95 % interval", "p", "n")
-_CHANGE = COLUMNS.index("change")
+COLUMNS = ("", "base", "new", "new/base", "95 % interval", "p", "n")
+_CHANGE = COLUMNS.index("new/base")
 _LEVELS: dict[bool | None, Level] = {True: "good", False: "bad", None: ""}
 
 NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
@@ -272,7 +272,7 @@ def _advice(comparison: RunComparison) -> str:
 
 def legends(table: Table) -> list[str]:
     """Explain the signs that a table has."""
-    signs = {row[_CHANGE][:1] for row in table.rows if "change" in table.headings}
+    signs = {row[_CHANGE][:1] for row in table.rows if "new/base" in table.headings}
     return [f"{sign} {meaning}" for sign, meaning in LEGENDS.items() if sign in signs]
 
 

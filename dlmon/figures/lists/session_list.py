@@ -338,7 +338,9 @@ def sweep_outcome(entry: SweepEntry) -> str:
             return f"{verdict_in_short(entry.sweep)}: {text}"
         return f"{done_text(entry)}, {base} → {new}"
     if entry.status == Status.COMPLETED and (found := findings(entry.sweep)):
-        return found[0].partition("; ")[0]
+        # Losses aren't read for a list, and the best has none that is NaN.
+        text = found[0].partition("; ")[0]
+        return f"fastest{text.removeprefix('best')}" if text.startswith("best: ") else text
     progress, varied = done_text(entry), varied_text(entry.plan)
     return f"{progress}, {varied}" if varied else progress
 

@@ -107,7 +107,6 @@ async def test_at_an_end_without_a_pair_nothing_is_still_to_come(show):
         assert "no pair is complete" in shown.text
         assert "no pair yet" not in shown.text
         assert "known once" not in shown.text
-        assert "all runs done" not in shown.text
 
 
 async def test_sides_that_look_alike_when_cut_are_called_base_and_new(show):

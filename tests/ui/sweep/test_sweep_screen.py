@@ -100,7 +100,8 @@ class StillRun(SweepRun):
 
 
 def highlighted_in(screen):
-    return screen.run.sweep.plan.combinations[screen.query_one(SweepTable).index]
+    table = screen.query_one(SweepTable)
+    return screen.run.sweep.plan.combinations[table.order[table.index]]
 
 
 class ShownSweep(Shown):
@@ -219,7 +220,8 @@ async def test_enter_shows_the_session_that_runs_or_that_ended(make_run, show, t
     async with show(run) as shown:
         await shown.press("enter")
         assert shown.opened == [training.path]
-        shown.screen.action_move(first.combination - shown.highlighted.index)
+        table = shown.screen.query_one(SweepTable)
+        shown.screen.action_move(table.order.index(first.combination) - table.index)
         await shown.press("enter")
         assert shown.opened[1:] == [log_dir / SESSION / LOG_NAME]
 
@@ -291,7 +293,7 @@ async def test_a_question_goes_away_when_the_sweep_ends_and_q_leaves_it_then(mak
         await shown.settle()
         assert shown.app.screen is shown.screen
         assert shown.left == []
-        assert "completed: all runs done" in shown.text
+        assert "4 of 4 runs done" in shown.text
         await shown.press("q")
         assert shown.left == [False]
 

@@ -18,6 +18,7 @@ from dlmon.figures.sections import Bars
 from dlmon.figures.sweeps import (
     RunningRow,
     findings,
+    headline,
     lead_changes,
     outcome_text,
     picture_of,
@@ -28,12 +29,12 @@ from dlmon.figures.sweeps import (
     sweep_table,
     without_result_text,
 )
-from dlmon.records import Began, Ended, Outcome, RunStatus, Slot, Throughput, encode
+from dlmon.records import Began, Ended, Outcome, RunStatus, Slot, Status, Throughput, encode
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
 from dlmon.render.tidy import sweep_lines
 from dlmon.sweep.log import SWEEP_NAME, new_header
-from dlmon.sweep.results import rows_of
+from dlmon.sweep.results import order_by_result, rows_of
 
 SIZES = {"batch_size": [32, 64, 128]}
 OOM = Outcome(RunStatus.OUT_OF_MEMORY, "memory ran out with batch size 128", "s", None, 2.0)
@@ -85,11 +86,11 @@ def test_a_row_shows_what_is_varied_how_it_stands_and_how_fast_it_was():
 
 def test_three_runs_bring_a_band_and_by_how_much_the_best_leads():
     sweep = thrice()
-    assert headings(sweep) == ["batch", "runs", "ms per sample", "samples/s", "best is"]
+    assert headings(sweep) == ["batch", "runs", "ms per sample", "samples/s", "of best"]
     assert cells(sweep) == [
-        ["32", "3 of 3", "0.410 ± 0.025", "2,439", "1.95×"],
+        ["32", "3 of 3", "0.410 ± 0.025", "2,439", "51 %"],
         ["64", "3 of 3", "0.210 ± 0.025", "4,762", "best"],
-        ["128", "3 of 3", "0.310 ± 0.025", "3,226", "1.48×"],
+        ["128", "3 of 3", "0.310 ± 0.025", "3,226", "68 %"],
     ]
     assert is_best(sweep) == [False, True, False]
 
@@ -113,7 +114,7 @@ def test_a_run_that_is_being_made_is_shown_and_not_why_it_was_stopped_before():
     assert (cells(sweep)[1][1], notes(sweep)[1]) == ("running", "")
     twice = sweep_of(plan_of(SIZES, 2), [completed(0.5)])
     twice.add(Began(Slot(0, 1), "session", 0.0))
-    assert cells(twice)[0][1] == "1 of 2 …"
+    assert cells(twice)[0][1] == "1 of 2, running"
 
 
 def test_several_workloads_have_a_column_and_units_of_their_own():
@@ -271,6 +272,43 @@ def test_the_last_loss_of_each_run_has_a_column_and_the_lowest_is_named():
     assert [row["loss"] for row in as_json["rows"]] == [0.5, 0.25, None]
 
 
+def test_a_run_whose_loss_is_no_number_is_never_the_best_nor_the_second():
+    sweep = with_losses(0.5, 0.25, "NaN")
+    for slot, ms in zip([*sweep.outcomes], (0.5, 0.4, 0.1), strict=True):
+        faster = replace(completed(ms).result, session=f"session-{slot.combination}")
+        sweep.outcomes[slot] = replace(sweep.outcomes[slot], result=faster)
+    assert is_best(sweep) == [False, True, False]
+    assert column(sweep, "of best") == ["80 %", "best", ""]
+    word, sentences = headline(sweep)
+    assert word == "BEST SO FAR"
+    assert sentences[0].startswith("lr 1, 2,500 samples/s; 1.250× as fast as lr 0 (")
+    assert "the loss is no number at lr 2 (NaN): left out of the best" in sentences
+    # It stands behind those that trained, however fast it was.
+    assert order_by_result(sweep) == [1, 0, 2]
+    alone = with_losses(0.5, "NaN")
+    assert not any(is_best(alone))
+    assert findings(alone)[0].endswith("have a throughput and a loss that is a number")
+
+
+def test_rows_are_in_the_order_of_their_results_and_what_runs_comes_first():
+    sweep = sweep_of(plan_of({"batch_size": [8, 16, 32, 64]}), [completed(0.5)], [OOM])
+    sweep.outcomes[Slot(3, 0)] = completed(0.2)
+    assert order_by_result(sweep) == [3, 0, 1, 2]
+    assert order_by_result(sweep, [2]) == [2, 3, 0, 1]
+    vary = {"mode": ["train", "inference"], "batch_size": [32, 64]}
+    # A forward pass does less work, so it isn't ranked before training.
+    assert order_by_result(once(0.5, 0.4, 0.1, 0.2, vary=vary)) == [1, 0, 2, 3]
+
+
+def test_the_headline_says_so_while_nothing_or_nothing_clear_is_the_best():
+    assert headline(sweep_of(plan_of(SIZES)))[0] == "NO BEST YET"
+    over = sweep_of(plan_of(SIZES), [OOM])
+    over.closed = Status.STOPPED
+    assert headline(over) == ("RESULTS", ["memory ran out at batch 32"])
+    unclear = sweep_of(plan_of(SIZES), [noisy(0.5)], [noisy(0.21)], [noisy(0.2)])
+    assert headline(unclear)[0] == "NO CLEAR BEST SO FAR"
+
+
 def test_the_loss_of_the_validation_is_preferred():
     assert "lowest val_loss: lr 0, 0.1000" in findings(with_losses(0.1, 0.2, name="val_loss"))
 
@@ -282,7 +320,11 @@ def test_runs_with_one_loss_have_no_lowest():
 def test_a_run_that_goes_on_shows_its_epoch_its_rate_and_its_loss():
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)])
     current = {1: RunningRow("epoch 2/3", 1234.0, (0.75, None))}
-    assert column(sweep, "status", current=current) == ["completed", "epoch 2/3", "not run"]
+    statuses = ["completed", "running, epoch 2/3", "not run"]
+    assert column(sweep, "status", current=current) == statuses
+    # What was not run waits only while somebody runs the sweep.
+    statuses[2] = "waiting"
+    assert column(sweep, "status", current=current, goes_on=True) == statuses
     assert column(sweep, "samples/s", current=current) == ["2,000", "1,234", ""]
     assert column(sweep, "loss", current=current) == ["", "0.7500", ""]
 
@@ -300,8 +342,8 @@ def test_a_run_that_only_waits_for_others_to_end_is_not_said_to_run():
 
 def test_more_devices_have_a_speed_up_and_an_efficiency():
     sweep = thrice({"devices": [1, 2, 4]}, ([0.40, 0.41, 0.42], [0.20, 0.21, 0.22], [0.12] * 3))
-    assert headings(sweep)[-3:-1] == ["speed-up", "efficiency"]
-    assert [row[-3:-1] for row in cells(sweep)] == [["", ""], ["1.95×", "98 %"], ["3.42×", "85 %"]]
+    assert headings(sweep)[-2:] == ["speed-up", "efficiency"]
+    assert [row[-2:] for row in cells(sweep)] == [["", ""], ["1.95×", "98 %"], ["3.42×", "85 %"]]
     said = findings(sweep)
     assert "2 devices are 1.95× as fast as 1 (1.77× to 2.16×): 98 % efficiency" in said
     assert said[-1].startswith("4 devices are 3.42× as fast as 1 (")
@@ -523,7 +565,7 @@ FEW, MANY = [0.200, 0.201, 0.202], [0.400, 0.401, 0.402]
     ],
 )
 def test_where_one_device_overtakes_the_other_is_reported(vary, times, repeats, said):
-    expected = [f"less time: {one}{UNSURE if repeats == 1 else ''}" for one in said]
+    expected = [f"faster: {one}{UNSURE if repeats == 1 else ''}" for one in said]
     assert leads(vary, times, repeats=repeats) == expected
 
 
@@ -538,13 +580,13 @@ def test_one_leads_only_where_it_is_clear_of_all_others():
 def test_what_else_is_varied_is_kept_apart_and_workloads_take_the_place_of_an_axis():
     times = [0.1, 0.4, 0.1, 0.4, 0.3, 0.2, 0.05, 0.5]
     assert leads(TWO_SIZES | {"jit": ["on", "off"]}, times) == [
-        f"JIT on: less time: cpu at batch 32; gpu:0 at batch 64 {UNSURE}",
-        f"JIT off: less time: gpu:0 at batch 32; cpu at batch 64 {UNSURE}",
+        f"JIT on: faster: cpu at batch 32; gpu:0 at batch 64 {UNSURE}",
+        f"JIT off: faster: gpu:0 at batch 32; cpu at batch 64 {UNSURE}",
     ]
     names = ("mnist-mlp-small", "mnist-mlp-wide")
     plan = plan_of(TWO, workloads=names, metric="run_seconds")
     seconds = (52.0, 123.0, 390.0, 224.0)
     rows = rows_of(sweep_of(plan, *[[completed(0.1, seconds=s)] for s in seconds]))
     assert lead_changes(rows, "device", None) == [
-        f"less time: cpu on mnist-mlp-small; gpu:0 on mnist-mlp-wide {UNSURE}"
+        f"faster: cpu on mnist-mlp-small; gpu:0 on mnist-mlp-wide {UNSURE}"
     ]

@@ -8,7 +8,7 @@ from dlmon.figures.sections import Bar, Bars, Figures, Heading, Note, Table
 from dlmon.render.lines import lines_of
 
 TABLE = Table(
-    ("", "base", "new", "change", "95 % interval", "p", "n"),
+    ("", "base", "new", "new/base", "95 % interval", "p", "n"),
     (("samples/s", "900", "950", "1.055×", "1.052× to 1.058×", "0.001", "2+2"),),
     (False, *(True,) * 6),
     dropped=("n", "p", "95 % interval"),
@@ -23,10 +23,10 @@ def texts(*sections, width=None):
 @pytest.mark.parametrize(
     ("width", "columns"),
     [
-        (100, ["base", "new", "change", "95 % interval", "p", "n"]),
-        (54, ["base", "new", "change", "95 % interval", "p"]),
-        (46, ["base", "new", "change", "95 % interval"]),
-        (30, ["base", "new", "change"]),
+        (100, ["base", "new", "new/base", "95 % interval", "p", "n"]),
+        (56, ["base", "new", "new/base", "95 % interval", "p"]),
+        (48, ["base", "new", "new/base", "95 % interval"]),
+        (32, ["base", "new", "new/base"]),
     ],
 )
 def test_columns_go_where_there_is_no_room_the_first_of_those_that_may_first(width, columns):

@@ -604,9 +604,18 @@ class Stage:
     def _let_sensors_speak(self) -> None:
         header = self.state.header
         samples = [record for record in self.state.records if isinstance(record, Machine)]
+        if self.view == "watch":
+            # No run is watched here, and the processes are read from the start on.
+            table = samples[-1].processes or _processes(len(header.machine.gpus or ()))
+            table = tuple(replace(process, of_run=False) for process in table)
+            samples = [replace(sample, process=None, processes=table) for sample in samples]
         facts = Facts(header.t, header.wall, header.host, header.machine)
         # What a process says is decoded, and so cleaned, before a screen hears of it.
-        self.sensors.say(*(decode(encode(record)) for record in (facts, *samples)))
+        said = [decode(encode(record)) for record in (facts, *samples)]
+        self.sensors.say(*said[:-_PAINTED])
+        for record in said[-_PAINTED:]:
+            self.sensors.say(record)
+            self._paint()
         self._clock.now_ns = folded(self.state.records).last_t
 
     async def settle(self) -> None:
@@ -657,6 +666,8 @@ _OF_A_SESSION = (
     *("live", "log", "quit", "help", "palette", "compare"),
     *("gpus", "processes", "metrics", "replay", "replay-seek", "stacks", "profile"),
 )
+_PAINTED = 12
+"""The last samples of a machine that its screen paints one by one: cores have no other history."""
 _ON_TOP = {
     "log": lambda stage: stage.press("l"),
     "quit": lambda stage: stage.press("q"),

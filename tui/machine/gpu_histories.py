@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 from textual.style import Style
 
 from dlmon.figures.machine.readings import (
     GPU_CURVES,
+    OF_SYSTEM,
     Figure,
     gpu_figures,
     has_no_readings,
@@ -19,13 +21,13 @@ from dlmon.figures.machine.readings import (
 from dlmon.records import Gpu
 from tui.drawing.plot import COLUMNS_PER_CELL, LEVELS, braille_rows, mark_row
 from tui.machine.meters import LEVEL_STYLES
-from tui.machine.tile import coarser, gpu_axis, gpu_hue
+from tui.machine.tile import coarser, gpu_axis, gpu_figure_in_short, gpu_hue
 from tui.machine.view import MachineView
 from tui.widgets.lines import ACCENT, BAD, MUTED, STRONG, TextRow, TextRun, cut, fit, joined, shows
 from tui.widgets.tables import MARGIN, ScrollingLines
 
 _NAME, _VALUE, _GAP = 6, 10, 1
-_LEAST_HISTORY = 6
+_LEAST_HISTORY, _LEAST_BELOW_VALUE = 6, 13
 # From this height on, the values stand in a row above the histories instead of beside them.
 _TALL = 4
 # The shares of a colour from the bottom of a history to its top, in %.
@@ -51,8 +53,9 @@ class GpuHistories(ScrollingLines):
 
         The most important of the `labels`, which name quantities, come first.
         """
-        gpus, least = view.gpus, _LEAST_HISTORY + _VALUE + _GAP
-        room = width - _NAME - MARGIN
+        gpus, room = view.gpus, width - _NAME - MARGIN
+        is_tall = (height - 2) // max(1, len(gpus)) >= _TALL
+        least = _GAP + (_LEAST_BELOW_VALUE if is_tall else _LEAST_HISTORY + _VALUE)
         labels = labels[: max(1, room // least)]
         cells = room // max(1, len(labels))
         tall, spare = divmod(height - 1, max(1, len(gpus)))
@@ -118,6 +121,8 @@ class GpuHistories(ScrollingLines):
             figure, is_stale = figures.get(label), bool(view.stale)
             if above:
                 text = "" if figure is None else figure.marked
+                if figure is not None and cell_len(text) >= cells:
+                    text = gpu_figure_in_short(figure, reading, facts)
                 rows[0].append((fit(text, cells), _style(figure, is_stale)))
             for y, (row, text) in enumerate(zip(rows[above:], drawn, strict=True)):
                 share = _HIGH - (_HIGH - _LOW) * y // max(1, tall - 1)
@@ -142,7 +147,7 @@ def _value(figure: Figure | None, y: int, is_stale: bool) -> TextRun:
     """Return a value in the first row, and its limit in the second."""
     value, style = "", MUTED
     if figure is not None and y < 2:
-        value, _, limit = figure.value.partition(" of ")
+        value, _, limit = figure.value.removesuffix(OF_SYSTEM).partition(" of ")
         number, _, unit = limit.rpartition(" ")
         if y:
             value = f"of {number}" if limit else ""

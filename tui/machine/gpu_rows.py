@@ -11,6 +11,7 @@ from dlmon.figures.machine.readings import (
     BUSY_PCT,
     THROTTLED,
     Figure,
+    gpu_kind,
     has_no_readings,
     no_utilization,
     worst,
@@ -20,7 +21,7 @@ from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, LEVELS, bar, braille_rows
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.meters import LEVEL_STYLES
-from tui.machine.tile import coarser, without_last_words
+from tui.machine.tile import coarser
 from tui.machine.view import MachineView
 from tui.widgets.lines import (
     BAD,
@@ -33,6 +34,7 @@ from tui.widgets.lines import (
     TextRow,
     TextRun,
     cut,
+    first_parts,
     fit,
     row_width,
 )
@@ -45,8 +47,13 @@ _PERCENT, _MEMORY = 6, 8
 _LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 2
 # The narrowest GPU is "63 ━━ 100 %".
 _SHORT, _ROOM_FOR_WORD = 11, 16
+# GPUs of several kinds are named where that leaves this room.
+_ROOM_FOR_KINDS = 48
 # The figures after the memory, the most important first, and the cells of each with its gap.
-_USERS, _COLUMNS = 30, (("temp", 9), ("power", 14), ("clock", 10), (THROTTLED, 24))
+_COLUMNS = (("temp", 9), ("power", 14), ("clock", 10), (THROTTLED, 24))
+# The users of a GPU stand before its clock, where that leaves a history of this length; with more
+# room they take what a long history leaves.
+_LEAST_USERS, _USERS, _BEFORE_USERS, _SHORT_HISTORY = 14, 30, 2, 8
 # From this room on, the memory has a history too.
 _ROOM_FOR_MEMORY, _MEMORY_HISTORY = 80, 16
 
@@ -80,9 +87,18 @@ class GpuRows(Lines):
         gpu_width = (width - GAP * (columns - 1)) // columns
         digits = max(len(str(gpu.index)) for gpu in gpus)
         word = "GPU " if gpu_width >= _ROOM_FOR_WORD and not self.has_class("panel") else ""
+        kinds = [gpu_kind(view.facts_of(gpu)) for gpu in gpus]
+        longest = max(map(cell_len, kinds))
+        is_named = len({*kinds}) > 1 and gpu_width >= _ROOM_FOR_KINDS + longest
         cells = [
-            gpu_row(view, gpu, self._axis, f"{word}{gpu.index:<{digits}}", gpu_width)
-            for gpu in gpus[: height * columns]
+            gpu_row(
+                view,
+                gpu,
+                self._axis,
+                f"{word}{gpu.index:<{digits}}" + (f" {fit(kind, longest)}" if is_named else ""),
+                gpu_width,
+            )
+            for gpu, kind in zip(gpus[: height * columns], kinds, strict=False)
         ]
         if len(gpus) > len(cells):
             cells[-1] = ((fit(f"… {len(gpus) - len(cells) + 1} more", gpu_width), MUTED),)
@@ -120,9 +136,6 @@ def gpu_row(
     if has_no_readings(reading):
         return (label, (fit(no_utilization(reading, view.no_reading), room), BAD))
     columns = [(figure_column(figures.get(name), cells), cells) for name, cells in _COLUMNS]
-    if last is None and view.history.latest is not None and view.history.latest.processes:
-        users = without_last_words("  ".join(view.users_of(gpu)), _USERS - GAP)
-        columns.insert(-1, ((f"{users:<{_USERS - GAP}}", MUTED), _USERS))
     if last is not None:
         power = "" if reading.power_w is None else f"{reading.power_w:.0f} W"
         columns[1:] = [((power, PLAIN), 8), last]
@@ -131,6 +144,8 @@ def gpu_row(
         return (label, (fit("  ".join(filter(None, parts)), room), MUTED))
     total_mib = view.facts_of(gpu).memory_mib
     columns.insert(0, memory_column(figures.get("memory"), reading.memory_used_mib, total_mib))
+    if last is None:
+        columns = with_users(columns, view, gpu, room)
     if last is None and room >= _ROOM_FOR_MEMORY:
         cells = _MEMORY_HISTORY - GAP
         used = coarser(axis, COLUMNS_PER_CELL * cells).columns(
@@ -140,6 +155,23 @@ def gpu_row(
         columns.insert(0, ((drawn, "$chart-memory"), _MEMORY_HISTORY))
     series = view.history.gpu_series("utilization_pct", gpu.index)
     return (label, *figure_row(reading.utilization_pct, series, axis, columns, room))
+
+
+def with_users(
+    columns: list[tuple[TextRun, int]], view: MachineView, gpu: Gpu, room: int
+) -> list[tuple[TextRun, int]]:
+    """Return the columns after a GPU's utilisation with its users, if they are read and fit."""
+    if view.history.latest is None or not view.history.latest.processes:
+        return columns
+    room -= _PERCENT + (_MEMORY_HISTORY if room >= _ROOM_FOR_MEMORY else 0)
+    rest = room - sum(cells for _, cells in columns[: _BEFORE_USERS + 1]) - _SHORT_HISTORY
+    longest = room - sum(cells for _, cells in columns) - _LONGEST_HISTORY
+    cells = min(rest, max(_USERS, longest))
+    if cells < _LEAST_USERS:
+        return columns
+    users = first_parts(view.who_uses(gpu), cells - GAP, ", ")
+    after = _BEFORE_USERS + 1
+    return [*columns[:after], ((fit(users, cells - GAP), MUTED), cells), *columns[after:]]
 
 
 def figure_row(

@@ -20,6 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from dlmon.figures.machine.readings import (
+    GPU_CURVES,
     NO_GPU,
     Figure,
     cpu_figures,
@@ -67,23 +68,31 @@ _LEAST_TILE_WIDTH, _LEAST_TILE_HEIGHT, _GOOD_TILE_HEIGHT = 20, 5, 7
 _TILE_SHAPE = 3.2
 # A panel of at least this size has parts side by side.
 _WIDE, _LEAST_WIDE_HEIGHT = 76, 20
-# From this height on processes are listed below, in at least this many rows; from the lower one on
-# with at most one GPU.
-_LEAST_FOR_PROCESSES, _LEAST_WITH_FEW_GPUS, _LEAST_PROCESSES = 36, 22, 7
-# The rows of CPU and cores below GPUs.
-_LEAST_TOP, _MOST_TOP = 8, 16
+# The least rows in which processes are listed.
+_LEAST_PROCESSES = 7
+# The rows of CPU and cores below GPUs, and of figures in their place.
+_LEAST_TOP, _MOST_TOP, _METERS_ALONE = 8, 16, 4
+# The least size of the charts of a GPU's utilisation and memory side by side in a wide panel; four
+# charts of a GPU, with those of `_CURVES`, are as high as here at least, or as there in two rows.
+_LEAST_PAIR, _LEAST_PAIR_HEIGHT, _LEAST_FOUR, _LEAST_TWO_ROWS = 60, 6, 7, 9
+# The least width of one chart of a GPU, with its memory in it.
+_LEAST_SINGLE = 38
 # From this height on, the cores stand below the CPU's chart.
 _TALL = 16
 _LEAST_CPU_HEIGHT = 4
 # A lower column has one row each for cores and meters; a higher one has more rows for cores.
 _LOW, _HIGH = 12, 28
 _MOST_CORES = {"low": 1, "": 4, "high": 8}
-# The curves of a single GPU below the charts of its run, besides its utilisation.
+# The curves of a GPU with much room, besides its utilisation and memory.
 _CURVES = ("power", "temp")
 _FRAME = 2
 # From these heights on a machine without a GPU has charts of its disks and of its memory, below
 # other charts.
 _LEAST_WITH_DISK, _LEAST_WITH_MEMORY = 20, 28
+# The columns of time where no chart is shown.
+_WITHOUT_CHART = 80
+# The height of a wide panel from which the machine's identity may take two rows.
+_LEAST_FOR_TWO_ROWS = 30
 # A narrower chart shows figures in place of the times.
 _LABELLED_FROM = 50
 
@@ -96,7 +105,7 @@ class MachineLayout:
         arrangement: `column`, one part below the other; `wide`, cores beside the CPU and GPUs
             above; or `below`, the GPUs above the CPU, all below other charts.
         charts: the number of charts besides the CPU's: of GPUs, or without any of disks and memory.
-        has_pairs: whether each GPU has a chart of its memory beside that of its utilisation.
+        per_gpu: the charts of each GPU: of its utilisation, then of its memory, then `_CURVES`.
         columns: the columns of the grid of these charts.
         rows: whether the GPUs have a row each instead of charts.
         gpus_height: the height of that grid, or of the rows, as a style sheet has it.
@@ -105,15 +114,15 @@ class MachineLayout:
         cpu: whether the CPU has a chart.
         side: whether cores and meters are shown.
         processes: whether processes are listed.
-        size: `low` or `high` for such a column, `short` for a low row of CPU and cores, `tight`
-            for rows without room for a frame, otherwise empty.
+        size: `low` or `high` for such a column, `short` for a low row of CPU and cores, `meters`
+            for figures in their place, `tight` for rows without room for a frame, otherwise empty.
     """
 
     arrangement: str = "column"
     charts: int = 0
     columns: int = 1
     rows: bool = False
-    has_pairs: bool = False
+    per_gpu: int = 1
     gpus_height: str = "1fr"
     top_height: str | None = None
     processes_height: str = "1fr"
@@ -124,15 +133,20 @@ class MachineLayout:
 
 
 def panel_layout(
-    width: int, height: int, gpus: int, side_rows: int, processes: bool
+    width: int, height: int, gpus: int, side_rows: int, processes: bool, per_gpu: int = 2
 ) -> MachineLayout:
     """Return the layout of a panel of its own.
 
-    `side_rows` is the height of identity, cores and meters in a narrow panel.
+    Args:
+        width: of the panel.
+        height: of the panel.
+        gpus: the number of GPUs.
+        side_rows: the height of identity, cores and meters in a narrow panel.
+        processes: whether to list processes if they fit.
+        per_gpu: the most charts of a GPU.
     """
     if width >= _WIDE and height >= _LEAST_WIDE_HEIGHT:
-        least = _LEAST_WITH_FEW_GPUS if gpus < 2 else _LEAST_FOR_PROCESSES
-        return _wide_layout(width, height - 1, gpus, processes and height >= least)
+        return _wide_layout(width, height - 1, gpus, processes, per_gpu)
     size = "low" if height < _LOW else "high" if height >= _HIGH else ""
     room = height - side_rows
     rows = (gpus if gpus <= 4 else -(-gpus // 2)) + (0 if size == "low" else _FRAME) if gpus else 0
@@ -145,24 +159,55 @@ def panel_layout(
     return MachineLayout("column", max(1, gpus), columns, gpus_height=half, cpu=has_cpu, size=size)
 
 
-def _wide_layout(width: int, height: int, gpus: int, processes: bool) -> MachineLayout:
-    """Return the layout with the GPUs in pairs of charts, or in rows, above CPU and cores."""
-    listed = max(_LEAST_PROCESSES, height // 5) if processes else 0
+def _wide_layout(
+    width: int, height: int, gpus: int, processes: bool, per_gpu: int
+) -> MachineLayout:
+    """Return the layout with the GPUs in charts or rows above CPU and cores."""
+    least = _LEAST_PROCESSES if processes else 0
     if not gpus:
-        charts_height = str(max(_LEAST_TILE_HEIGHT, height // 5))
-        return MachineLayout("wide", 2, 2, gpus_height=charts_height, processes=processes)
-    top = max(_LEAST_TOP, min(_MOST_TOP, (height - listed) * 3 // 10))
-    pair, room = 2 * _LEAST_TILE_WIDTH, height - listed - top
-    columns = 2 * grid_columns(gpus, width, room, pair) if gpus <= MOST_CHARTS else 0
-    if columns:
-        layout = MachineLayout("wide", 2 * gpus, columns, has_pairs=True, top_height=str(top))
+        charts = max(_LEAST_TILE_HEIGHT, min(_LEAST_TOP, height // 6))
+        top = min(_MOST_TOP, max(_LEAST_TOP, height * 2 // 5))
+        rest = height - charts - top
+        listed = rest if processes and rest >= least else 0
+        layout = MachineLayout("wide", 2, 2, gpus_height=str(charts))
     else:
-        rows = (gpus if gpus + _FRAME <= room else min(room, -(-gpus // 2))) + _FRAME
-        top = min(_MOST_TOP, height - listed - rows) if processes else height - rows
-        listed = height - rows - top
-        layout = MachineLayout("wide", rows=True, gpus_height=str(rows), top_height=str(top))
-    size = "short" if top < _LOW else ""
-    return replace(layout, size=size, processes_height=str(listed), processes=processes)
+        layout, rows = _wide_gpus(width, height, gpus, height - _LEAST_TOP - least, per_gpu)
+        rest = height - rows
+        top = max(_LEAST_TOP, min(_MOST_TOP, rest // 2 if least else rest))
+        if rest < _LEAST_TOP + least and (rest < _LEAST_TOP or rest >= _METERS_ALONE + least):
+            # Figures alone leave room for GPUs or processes.
+            top = _METERS_ALONE if rest >= _METERS_ALONE + least else rest
+            layout = replace(layout, cpu=False, size="meters")
+        listed = rest - top if least and rest - top >= least else 0
+        if layout.rows and not listed:
+            top = rest
+    size = layout.size or ("short" if top < _LOW else "")
+    if not listed:
+        return replace(layout, top_height=str(top) if gpus else None, size=size)
+    return replace(
+        layout, top_height=str(top), processes_height=str(listed), processes=True, size=size
+    )
+
+
+def _wide_gpus(
+    width: int, height: int, gpus: int, room: int, per_gpu: int
+) -> tuple[MachineLayout, int]:
+    """Return the layout of the GPUs in a wide panel, and the rows that they take of the `room`."""
+    room = min(room, max(height // 2, _LEAST_PAIR_HEIGHT))
+    if per_gpu > 2 and gpus <= MOST_CHARTS:
+        for columns, least in ((2, _LEAST_TWO_ROWS), (4, _LEAST_FOUR)):
+            tall = room // (gpus * per_gpu // columns)
+            if tall >= least and width // columns >= _LEAST_PAIR // 2:
+                layout = MachineLayout("wide", per_gpu * gpus, columns, per_gpu=per_gpu)
+                return layout, room
+    columns = grid_columns(gpus, width, room, _LEAST_PAIR) if gpus <= MOST_CHARTS else 0
+    if columns and room // -(-gpus // columns) >= _LEAST_PAIR_HEIGHT:
+        return MachineLayout("wide", 2 * gpus, 2 * columns, per_gpu=2), room
+    if gpus <= width // _LEAST_SINGLE and room >= _LEAST_PAIR_HEIGHT:
+        return MachineLayout("wide", gpus, gpus), room
+    most = height - _METERS_ALONE
+    rows = (gpus if gpus + _FRAME <= most else min(most - _FRAME, -(-gpus // 2))) + _FRAME
+    return MachineLayout("wide", rows=True, gpus_height=str(rows)), rows
 
 
 def layout_below_charts(width: int, height: int, gpus: int) -> MachineLayout:
@@ -240,7 +285,8 @@ class MachineCharts(Widget):
             #top > * { width: 1fr; height: 100%; }
             CoreRows { height: 1fr; max-height: 100%; }
             Meters { max-height: 8; }
-            &.-short Meters { max-height: 4; }
+            &.-short Meters, &.-meters Meters { max-height: 4; }
+            &.-meters CoreRows { display: none; }
         }
     }
     """
@@ -305,7 +351,7 @@ class MachineCharts(Widget):
         """The columns of the narrowest chart, not counting those much narrower than the CPU's."""
         if isinstance(self.screen.maximized, MachineTile):
             return self.screen.maximized.plot_columns
-        columns = self._cpu.plot_columns
+        columns = self._cpu.plot_columns if self._cpu.display else _WITHOUT_CHART
         counts = (tile.plot_columns for tile in self._tiles if tile.display)
         return min((count for count in counts if 10 * count > 9 * columns), default=columns)
 
@@ -347,7 +393,9 @@ class MachineCharts(Widget):
             self._cores.show(cpu, stale=stale, without_reason=view.no_reading)
             # The history has no cores: at the cursor too, they are shown as they are now.
             now = " now" if view.cursor_ns is not None else ""
-            self._cores.set_titles(f"Cores{' at the end' if view.is_over else now}")
+            self._cores.set_titles(
+                f"Cores{' at the end' if view.is_over else now}", self._cores.scale
+            )
             if not self._below:
                 self._show_meters(view, axis)
         for tile, reader in zip(tiles, self._readers(view), strict=False):
@@ -360,10 +408,11 @@ class MachineCharts(Widget):
     def _show_meters(self, view: MachineView, axis: TimeAxis) -> None:
         machine = view.machine_at(axis)
         meters = memory_figures(machine, view.facts)
-        if not self.machine_layout.has_pairs and self.machine_layout.charts > len(view.gpus):
-            charted = ("memory", "disk")[: self.machine_layout.charts - len(view.gpus)]
+        layout = self.machine_layout
+        if layout.per_gpu == 1 and layout.charts > len(view.gpus):
+            charted = ("memory", "disk")[: layout.charts - len(view.gpus)]
             meters = [figure for figure in meters if figure.label not in charted]
-        if not self.machine_layout.cpu:
+        if not layout.cpu:
             unknown = Figure("CPU", view.no_sample or view.no_reading, is_known=False)
             figures = cpu_figures(machine, view.facts, in_depth=True)[:2] or [unknown]
             value = "  ".join(figure.value for figure in figures if figure.is_known)
@@ -383,12 +432,15 @@ class MachineCharts(Widget):
         if self._below:
             # Below the charts of a run, the GPUs that train come first.
             gpus = tuple(sorted(gpus, key=lambda gpu: gpu.index not in view.training))
-        if not self.machine_layout.has_pairs:
+        per_gpu = self.machine_layout.per_gpu
+        if per_gpu == 1:
             return [*(partial(gpu_reading, gpu=gpu) for gpu in gpus), memory_reading]
+        labels = ("memory", *_CURVES)[: per_gpu - 1]
         readers: list[TileReader] = []
         for gpu in gpus:
-            memory = partial(gpu_curve, gpu=gpu, label="memory", name=f"GPU {gpu.index}")
-            readers += partial(gpu_reading, gpu=gpu, with_memory=False), memory
+            readers.append(partial(gpu_reading, gpu=gpu, charted=labels))
+            name = f"GPU {gpu.index}"
+            readers += (partial(gpu_curve, gpu=gpu, label=label, name=name) for label in labels)
         return readers
 
     def _layout_for(self, view: MachineView) -> MachineLayout:
@@ -399,9 +451,17 @@ class MachineCharts(Widget):
         # Before the first layout, assume the screen but for its last row.
         width, height = size or self.app.size - (0, 1)
         most = _MOST_CORES["low" if height < _LOW else "high" if height >= _HIGH else ""]
-        parts = (self.about, 2), (self._cores, most), (self._meters, 1 if height < _LOW else 2)
-        side_rows = sum(min(most, part.rows_needed(width - 2)) for part, most in parts)
-        return panel_layout(width, height, count, side_rows, self._lists_processes)
+        parts = (self._cores, most), (self._meters, 1 if height < _LOW else 2)
+        side_rows = 1 + sum(min(most, part.rows_needed(width - 2)) for part, most in parts)
+        self.about.is_low = width >= _WIDE and height < _LEAST_FOR_TWO_ROWS
+        height -= self.about.rows_needed(width - 2) - 1
+        curves = (
+            view.history.gpu_series(GPU_CURVES[label], gpu.index)
+            for gpu in view.gpus
+            for label in _CURVES
+        )
+        per_gpu = 2 + len(_CURVES) if all(series.sums for series in curves) else 2
+        return panel_layout(width, height, count, side_rows, self._lists_processes, per_gpu)
 
     def _apply_layout(self, view: MachineView) -> bool:
         """Lay out the parts for the present size; return whether anything moved."""
@@ -439,12 +499,12 @@ class MachineCharts(Widget):
         self._top.styles.height = layout.top_height if self._grid.display else None
         shares_room = has_top or self._grid.display
         self._processes.styles.height = layout.processes_height if shares_room else "1fr"
-        self._meters.max_columns = 2 if is_column else 1
+        self._meters.max_columns = 2 if is_column or layout.size == "meters" else 1
         self._cores.has_histories = layout.arrangement == "wide"
         self._grid.styles.height = layout.gpus_height if has_top else "1fr"
         self._grid.styles.layout = "grid" if layout.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = layout.columns
-        for name in ("column", "wide", "low", "high", "short"):
+        for name in ("column", "wide", "low", "high", "short", "meters"):
             self.set_class(name in (layout.arrangement, layout.size), f"-{name}", update=False)
         for lines in (self._cores, self._meters):
             lines.set_class(not is_column, "panel", update=False)
@@ -457,6 +517,12 @@ class AboutLines(GrowingLines):
     """The machine's identity, and any problem of its sensors."""
 
     MOST_ROWS: ClassVar[int] = 2
+
+    is_low = False
+    """Take one row only."""
+
+    def rows_needed(self, width: int) -> int:
+        return 1 if self.is_low else super().rows_needed(width)
 
     def rows(
         self, width: int, height: int, facts: MachineFacts, notice: str, host: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
+from statistics import fmean
 
 from rich.cells import cell_len
 
@@ -162,7 +163,7 @@ class CoreRows(GrowingLines):
             style = BAD if self._reason else MUTED
             return [cut(((self._reason or self._without_reason, style),), width)]
         columns = _bars_per_row(len(cores), width, height)
-        if self.has_histories and len(cores) <= _MOST_BARS and width // columns >= _ROOM_FOR_WORD:
+        if self._has_curves(width, height):
             return self._curves(columns, width, height)
         if len(cores) <= _MOST_BARS and -(-len(cores) // columns) <= height:
             word = "core " if width // columns >= _ROOM_FOR_WORD else ""
@@ -173,6 +174,22 @@ class CoreRows(GrowingLines):
             return meters_side_by_side(bars, columns, width, stale=self._stale)
         rows = core_columns(cores, width, height)
         return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows
+
+    @property
+    def scale(self) -> str:
+        """The limits of each core's curve; empty if they have none, or if it is too low."""
+        cores, (width, height) = len(self._cores), self.size
+        if not self._has_curves(width, height):
+            return ""
+        rows = -(-cores // _bars_per_row(cores, width, height))
+        return "each from 0 to 100 %" if height // rows > 1 else ""
+
+    def _has_curves(self, width: int, height: int) -> bool:
+        """Return whether each core has a curve in place of a bar."""
+        cores = len(self._cores)
+        if not self.has_histories or not 0 < cores <= _MOST_BARS or height < 1:
+            return False
+        return width // _bars_per_row(cores, width, height) >= _ROOM_FOR_WORD
 
     def _curves(self, columns: int, width: int, height: int) -> list[TextRow]:
         """Return a curve of each core's newest samples, with its number and its present value."""
@@ -205,12 +222,15 @@ def _bars_per_row(cores: int, width: int, height: int) -> int:
     return -(-cores // rows)
 
 
-def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRow]:
+def core_columns(
+    cores: tuple[int, ...], width: int, height: int, per_bar: int = 1
+) -> list[TextRow]:
     """Return bands of vertical bars, each labelled with the number of its first core.
 
-    If they don't fit, return only the number of cores and of the busy ones.
+    If they don't fit, return the number of cores and of the busy ones, and below it bars of the
+    mean of several. A bar is of `per_bar` cores.
     """
-    digits = len(str(len(cores) - 1))
+    digits = len(str(len(cores) * per_bar - 1))
     # Each group has a blank after it, but for the last.
     most = max(1, (width - digits) // (_GROUP + 1)) * _GROUP
     # As few bands as fit, of equal numbers of whole groups.
@@ -219,14 +239,22 @@ def core_columns(cores: tuple[int, ...], width: int, height: int) -> list[TextRo
     bands = -(-len(cores) // per_band)
     if bands > height:
         busy = sum(pct >= BUSY_PCT for pct in cores)
-        text = f"{len(cores)} cores, {busy} of them above {BUSY_PCT:.0f} %"
-        return [cut(((text, MUTED),), width)]
+        text = f"{len(cores)} cores, {busy} above {BUSY_PCT:.0f} %"
+        if height < 2:
+            return [cut(((text, MUTED),), width)]
+        shared = 2
+        while -(-len(cores) // shared) > most * (height - 1):
+            shared *= 2
+        groups = (cores[at : at + shared] for at in range(0, len(cores), shared))
+        means = tuple(round(fmean(group)) for group in groups)
+        heading = cut(((f"{text}, {shared} a bar", MUTED),), width)
+        return [heading, *core_columns(means, width, height - 1, shared)]
     band_height = min(_TALLEST_BAND, height // bands)
     rows: list[TextRow] = []
     for first in range(0, len(cores), per_band):
         band = cores[first : first + per_band]
         for y, text in enumerate(_columns(band, band_height)):
-            label = f"{first if y == band_height - 1 else '':>{digits}} "
+            label = f"{first * per_bar if y == band_height - 1 else '':>{digits}} "
             rows.append(((label, MUTED), *_grouped(text, band)))
     return rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -121,9 +121,14 @@ def cpu_reading(
 
 
 def gpu_reading(
-    view: MachineView, shared: TimeAxis, axis: TimeAxis, gpu: Gpu, *, with_memory: bool = True
+    view: MachineView,
+    shared: TimeAxis,
+    axis: TimeAxis,
+    gpu: Gpu,
+    *,
+    charted: Collection[str] = (),
 ) -> TileReading:
-    """Return a GPU's utilisation, and its memory in use unless that has a tile of its own."""
+    """Return a GPU's utilisation, and its other figures but those `charted` in tiles of theirs."""
     facts, reading = view.facts_of(gpu), view.gpu_at(gpu, shared)
     reason = "" if gpu.utilization_pct is not None else no_utilization(gpu, view.no_reading)
     pct = reading.utilization_pct
@@ -133,9 +138,9 @@ def gpu_reading(
     unknown = reason if view.cursor_ns is None else ""
     memory = _known_figure(figures, "memory")
     below: tuple[str, ...] = () if memory is None else (memory.text, *memory_notes(gpu, view))
-    if not with_memory:
+    if charted:
         below = (gpu_kind(facts),)
-        figures = tuple(figure for figure in figures if figure is not memory)
+        figures = tuple(figure for figure in figures if figure.label not in charted)
     return TileReading(
         f"GPU {gpu.index}{view.title_end}",
         "$chart-gpu",
@@ -147,7 +152,7 @@ def gpu_reading(
         reason=reason,
         shares=_shares(
             view.history.gpu_memory_mib.get(gpu.index, Series()),
-            facts.memory_mib if with_memory else None,
+            None if charted else facts.memory_mib,
             axis,
         ),
     )
@@ -220,8 +225,11 @@ def gpu_axis(label: str, gpu: Gpu, facts: GpuFacts, highest: float) -> tuple[flo
         "temp": (facts.slowdown_c or 100, "°"),
     }
     limit, unit = tops.get(label, (100.0, "%"))
+    if label == "memory":
+        top = float(limit or 1024 * nice_top(max(1.0, highest / 1024)))
+        return top, _gibibytes(top)
     top = float(limit or nice_top(highest))
-    return top, _gibibytes(top) if label == "memory" else f"{top:.0f}{unit}"
+    return top, f"{top:.0f}{unit}"
 
 
 def gpu_curve(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dlmon.figures.machine.processes import gpu_users
+from dlmon.figures.machine.processes import gpu_users, who_uses
 from dlmon.figures.machine.readings import (
     GPU_CURVES,
     NO_READING_YET,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 STALE_INTERVALS = 3.0
 PROCESSES_INTERVAL_S = 5
 """The interval at which the sensors read the processes."""
-NO_PROCESSES_YET = f"None yet: processes are read every {PROCESSES_INTERVAL_S} s."
+NO_PROCESSES_YET = "No processes were read yet."
 
 
 def gpus_that_train(header: SessionHeader, snapshot: Snapshot | None) -> tuple[int, ...]:
@@ -150,6 +150,10 @@ class MachineView:
     def users_of(self, gpu: Gpu) -> tuple[str, ...]:
         """Return the programs on a GPU with their users and memory; none at a cursor."""
         return () if self.cursor_ns is not None else gpu_users(gpu, self.history.latest)
+
+    def who_uses(self, gpu: Gpu) -> str:
+        """Name the users of a GPU and their programs; empty at a cursor."""
+        return "" if self.cursor_ns is not None else who_uses(gpu, self.history.latest)
 
     def run_gpu_memory_mib(self, gpu: Gpu) -> int | None:
         """Return the memory of a GPU that the run holds; None if unknown.

@@ -175,7 +175,7 @@ class MachineDetail(ScrollingLines):
         parts = sections(view)
         if chosen is None:
             return parts
-        figures = (f for f in parts[chosen].figures if f.label not in GPU_CURVES)
+        figures = (f for f in parts[chosen].figures if f.label not in GPU_CURVES or not f.is_known)
         return [replace(parts[chosen], figures=tuple(figures)), *parts[len(view.gpus) :]]
 
     def rows_needed(self, width: int, view: MachineView, chosen: int | None) -> int:

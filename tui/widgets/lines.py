@@ -408,16 +408,18 @@ def digits_of(number: str) -> list[str]:
 
 
 def in_rows(name: str, parts: Sequence[str], width: int, most: int) -> list[TextRow]:
-    """Return a name and parts after it, in `most` rows at most."""
+    """Return a name and parts after it, in `most` rows at most: as many parts as fit."""
     if most < 1:
         return []
     rows: list[TextRow] = [((name, STRONG),)]
     for part in parts:
         longer: TextRow = (*rows[-1], (f"   {part}", MUTED))
-        if row_width(longer) <= width or len(rows) == most:
+        if row_width(longer) <= width:
             rows[-1] = longer
-        else:
+        elif len(rows) < most:
             rows.append(((part, MUTED),))
+        else:
+            break
     return rows
 
 

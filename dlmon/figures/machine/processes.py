@@ -236,6 +236,15 @@ def gpu_users(gpu: Gpu, machine: Machine | None) -> tuple[str, ...]:
     return tuple(" ".join(filter(None, user)) for user in users)
 
 
+def who_uses(gpu: Gpu, machine: Machine | None) -> str:
+    """Name the user and the program of each process on a GPU, the largest first."""
+    names = (
+        " ".join(filter(None, (row.user, program_name(row.command)))) or f"pid {row.pid}"
+        for row in _on(gpu, machine)
+    )
+    return ", ".join(dict.fromkeys(names))
+
+
 def _on(gpu: Gpu, machine: Machine | None) -> list[Process]:
     """Return the processes on a GPU, those with the most memory first."""
     rows = (machine.processes if machine is not None else None) or ()

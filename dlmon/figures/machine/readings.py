@@ -481,11 +481,15 @@ def memory_figure(label: str, used_mib: float | None, total_mib: float | None) -
     return Figure(label, units.memory_in_use(used_mib, total_mib), share, level, word)
 
 
+OF_SYSTEM = " of the system"
+"""Ends the memory of a GPU without memory of its own."""
+
+
 def _gpu_memory(label: str, used_mib: float, facts: GpuFacts) -> Figure:
     figure = memory_figure(label, used_mib, facts.memory_mib)
     if facts.memory_kind == "system":
         # It fills with programs that use no GPU too: full is full.
-        value = f"{figure.value} of the system"
+        value = figure.value + OF_SYSTEM
         return replace(figure, value=value, short=f"{figure.value} system")
     # Frameworks may allocate all of it at their start: no reason for alarm.
     return replace(figure, level="high") if figure.level else figure
@@ -535,7 +539,9 @@ def identity(facts: MachineFacts) -> list[str]:
     if facts.gpus == () or (facts.gpus is None and "gpus" in facts.why):
         parts.append(NO_GPU)
     if facts.gpus and facts.driver:
-        parts.append(f"driver {facts.driver}")
+        # Beside cards of other vendors, it is not theirs.
+        is_mixed = any(gpu.vendor != "nvidia" for gpu in facts.gpus)
+        parts.append(f"{'NVIDIA driver' if is_mixed else 'driver'} {facts.driver}")
     if facts.gpus and facts.cuda:
         parts.append(f"CUDA {facts.cuda}")
     if facts.on_battery:

@@ -59,7 +59,9 @@ def test_with_histories_each_core_has_a_curve_up_to_its_present_value():
 def test_every_core_has_a_place_or_all_are_counted(count, size):
     rows = cores([100] * count, *size)
     if "above" in rows[0]:
-        assert rows == [f"{count} cores, {count} of them above 90 %"]
+        assert rows[0].startswith(f"{count} cores, {count} above 90 %, ")
+        (per_bar,) = map(int, re.findall(r"(\d+) a bar", rows[0]))
+        assert sum(len("".join(row.split()[1:])) for row in rows[1:]) == -(-count // per_bar)
         assert size[0] * size[1] < 2 * count
     elif "%" in rows[0]:
         assert "".join(rows).count("%") == count
@@ -135,9 +137,10 @@ def test_every_gpu_has_its_utilisation_or_those_without_room_are_counted(gpus, s
 def test_who_uses_each_gpu_stands_in_its_row():
     mine = Process(4_242, "ada", "/usr/bin/python3 -u train.py --lr 1", gpus=(1,))
     rows = (replace(mine, gpu_memory_mib=4_730), Process(7, None, "/bin/serve", gpus=(1,)))
-    drawn = gpu_texts(118, 8, processes=rows)
-    assert ["train.py" in row for row in drawn] == [number == 1 for number in range(8)]
-    assert "4.6 GiB train.py ada" in drawn[1]
+    for width in (76, 118):
+        drawn = gpu_texts(width, 8, processes=rows)
+        assert ["ada train.py, " in row for row in drawn] == [number == 1 for number in range(8)]
+    assert "ada train.py, serve  " in drawn[1]
     view = view_of(2, processes=rows)
     assert view.users_of(view.gpus[1]) == ("4.6 GiB train.py ada", "serve")
     assert replace(view, cursor_ns=BEGIN_NS).users_of(view.gpus[1]) == ()
@@ -202,10 +205,12 @@ SIZES = {"narrow": (80, 23), "wide": (120, 39), "large": (200, 59), "least": (38
     ("size", "gpus", "charts"),
     [
         # Each has a chart of its memory too; without a GPU there are those of the machine.
-        *(("wide", gpus, max(2, 2 * gpus)) for gpus in range(9)),
-        *(("narrow", gpus, max(2, 2 * gpus)) for gpus in (0, 1, 2)),
+        *(("wide", gpus, max(2, 2 * gpus)) for gpus in range(7)),
+        *(("narrow", gpus, 2) for gpus in (0, 1)),
         *((size, gpus, 0) for size in ("wide", "large") for gpus in (9, 64)),
-        *(("narrow", 8, 0), ("large", 8, 16), ("least", 1, 0)),
+        *(("wide", 8, 0), ("narrow", 3, 0), ("narrow", 8, 0), ("large", 8, 16), ("least", 1, 0)),
+        # Two have one chart each on a low screen.
+        ("narrow", 2, 2),
     ],
 )
 def test_up_to_eight_gpus_have_two_charts_each_where_there_is_room_else_rows(size, gpus, charts):
@@ -214,12 +219,30 @@ def test_up_to_eight_gpus_have_two_charts_each_where_there_is_room_else_rows(siz
 
 
 @pytest.mark.parametrize(
-    ("gpus", "height"), [(0, 22), (1, 22), *((gpus, 36) for gpus in (2, 8, 16))]
+    ("size", "gpus", "charts"),
+    [
+        ("wide", 1, 4),
+        ("narrow", 1, 2),
+        *(("large", gpus, 4 * gpus) for gpus in (1, 4)),
+    ],
 )
-def test_a_large_machine_lists_processes_where_that_is_asked_for(gpus, height):
-    assert panel_layout(120, height, gpus, 5, True).processes
-    assert not panel_layout(120, height - 1, gpus, 5, True).processes
-    assert not panel_layout(120, height, gpus, 5, False).processes
+def test_with_much_room_each_gpu_has_charts_of_its_power_and_temperature_too(size, gpus, charts):
+    form = panel_layout(*SIZES[size], gpus, 5, True, per_gpu=4)
+    assert form.charts == charts
+    assert form.per_gpu == charts / gpus
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2, 8])
+def test_the_smallest_usual_screen_lists_processes_where_that_is_asked_for(gpus):
+    assert panel_layout(80, 23, gpus, 5, True).processes
+    assert not panel_layout(80, 23, gpus, 5, False).processes
+
+
+@pytest.mark.parametrize("gpus", range(3, 17))
+def test_up_to_sixteen_gpus_have_a_row_each_on_the_smallest_usual_screen(gpus):
+    form = panel_layout(80, 23, gpus, 5, True)
+    assert form.gpus_height == str(gpus + 2)
+    assert form.cpu == (form.size != "meters")
 
 
 def test_without_room_for_a_chart_the_cpu_is_a_meter():

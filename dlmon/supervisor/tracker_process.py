@@ -18,6 +18,9 @@ from dlmon.trackers.tracker_address import unsent_text
 
 # It needs a moment to end by itself after the grace.
 _MORE_S = 3.0
+# A longer wait than this is said.
+_SILENT_S = 2.0
+_LONGEST_S = GRACE_S + _MORE_S - _SILENT_S
 _LONGEST_LINE = 1 << 16
 # The script's own run is no place for another process while the script writes to it.
 _NOT_PASSED_ON = "WANDB_RUN_ID"
@@ -96,7 +99,10 @@ class TrackerFeed:
         # A result may be longer than the pipe takes while the process waits for its tracker.
         told = asyncio.create_task(asyncio.to_thread(_tell, process, encode(result)))
         waits = [asyncio.ensure_future(event.wait()) for event in (self._has_ended, hurry)]
-        await asyncio.wait(waits, timeout=GRACE_S + _MORE_S, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(waits, timeout=_SILENT_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            self._notice(f"the run is over, and waits up to {GRACE_S:g} s for {self._to}")
+            await asyncio.wait(waits, timeout=_LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
         if not self._has_ended.is_set():

@@ -73,9 +73,17 @@ class _MLflow:
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
         from mlflow import MlflowClient
 
-        self._client = MlflowClient(tracking_uri=begin["place"] or None)
         self._own = os.environ.get("MLFLOW_RUN_ID")
-        self._id = self._own or self._run_of(begin)
+        try:
+            self._client = MlflowClient(tracking_uri=begin["place"] or None)
+            self._id = self._own or self._run_of(begin)
+        except Exception as error:
+            if "MLFLOW_ALLOW_FILE_STORE" not in str(error):
+                raise
+            raise LastingRefusal(
+                "this MLflow takes no folder: use mlflow:sqlite:///mlflow.db, or set "
+                "MLFLOW_ALLOW_FILE_STORE=true"
+            ) from None
         self._tag(begin["facts"])
 
     def _run_of(self, begin: dict[str, Any]) -> str:

@@ -56,7 +56,7 @@ def exported(dlmon, interpreter, tmp_path):
 
     def export(to, **environment):
         session = tmp_path / "a-session"
-        shutil.copytree(GOLDEN, session)
+        shutil.copytree(GOLDEN, session, dirs_exist_ok=True)
         log = session / "session.jsonl"
         header, rest = log.read_text().split("\n", 1)
         place = {"directory": str(tmp_path), "command": [interpreter, "loop.py"]}
@@ -160,6 +160,14 @@ def test_trackio(library, exported, script, tmp_path):
         "trackio.finish()\n"
     )
     assert read(tmp_path / "own.db")["train/loss"] == [(n, n / 2) for n in range(50)]
+
+
+def test_an_mlflow_that_takes_no_folder_says_what_it_takes(library, exported, tmp_path):
+    library("mlflow")
+    with pytest.raises(AssertionError, match=r"takes no folder: use mlflow:sqlite:///mlflow\.db"):
+        exported("mlflow:runs")
+    exported("mlflow:runs", MLFLOW_ALLOW_FILE_STORE="true")
+    assert_whole(read(tmp_path / "runs"))
 
 
 def test_mlflow_with_a_server_twice_is_one_run(library, exported, dlmon, interpreter, tmp_path):

@@ -24,7 +24,7 @@ from dlmon.figures.report.summary import (
 from dlmon.figures.sections import with_texts
 from dlmon.figures.session.headline import headline_of
 from dlmon.figures.session.time_breakdown import time_bar
-from dlmon.figures.sweeps import findings, in_short, problems_of, resumed_by
+from dlmon.figures.sweeps import findings, in_short, left_text, problems_of, resumed_by
 from dlmon.launch.supervisor_process import SupervisorProcess
 from dlmon.log.directory import SessionEntry, list_sessions
 from dlmon.log.folder import location_options, log_directory_of
@@ -42,7 +42,7 @@ from dlmon.sweep.runner import SweepRun
 # Lines of the summary are cut at this length, as a log may hold anything.
 LONGEST_TEXT = 1_000
 SHOWN_OUTPUT = 20
-_MOST_LINES, _MOST_FINDINGS = 10, 6
+_MOST_LINES, _MOST_FINDINGS, _MOST_NOTICES = 10, 6, 2
 
 
 @record(frozen=True)
@@ -84,7 +84,9 @@ def print_outcome(
             print_error(f"{why_no_own}; no own figure is shown")
         where = ["", *where] if where else []
     else:
-        notices[1:] = [f"{len(notices) - 1} more notices"] * (len(notices) > 1)
+        # The last one often says how to mend it.
+        if len(notices) > _MOST_NOTICES:
+            notices[1:-1] = [units.counted(len(notices) - 2, "more notice")]
         width = console.width if console.is_terminal else LONGEST_TEXT
         result, errors = snapshot.result, line_console(stderr=True)
         is_memory = result is not None and result.failure == FailureKind.OUT_OF_MEMORY
@@ -270,17 +272,15 @@ def leaving_running_on_error(
 
 def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
     """Print the findings and problems of a sweep, and how to resume it."""
-    sweep, remaining = run.writer.header.id, len(run.sweep.remaining())
+    sweep = run.writer.header.id
     name = id_with_name(sweep, read_label(run.writer.path))
     for sentence in in_short(findings(run.sweep), _MOST_FINDINGS):
         print(sentence)
     for problem in problems_of(run):
         print_error(problem)
-    if remaining:
+    if run.sweep.remaining():
         command = resumed_by(sweep, run.directory, usual)
-        print_sentence(
-            line_console(), f"{name} has {units.counted(remaining, 'run')} left: {command}"
-        )
+        print_sentence(line_console(), f"{name} ended; {left_text(run.sweep)}: {command}")
     else:
         print_sentence(
             line_console(), f"{name} completed; recorded in {shown_path(run.writer.path)}"

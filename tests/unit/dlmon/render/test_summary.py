@@ -21,9 +21,14 @@ from fakes.sweeps import plan_of
 from dlmon.figures.report.summary import SessionOutcome, summary_rows
 from dlmon.figures.sweeps import in_short
 from dlmon.log.label import Label, write_label
-from dlmon.records import Ended, Machine, NamedPause, Outcome, RunStatus, Status, TimePart
+from dlmon.records import Ended, Machine, NamedPause, Notice, Outcome, RunStatus, Status, TimePart
 from dlmon.render.follow import follow
-from dlmon.render.summary import Ending, print_exit_message, print_sweep_exit_message
+from dlmon.render.summary import (
+    Ending,
+    print_exit_message,
+    print_outcome,
+    print_sweep_exit_message,
+)
 from dlmon.session.follower import SessionFollower
 from dlmon.session.reasons import NOT_IN_PROJECTION
 from dlmon.sweep.log import SweepWriter, new_header
@@ -309,7 +314,7 @@ def test_a_sweep_says_which_machines_were_away_and_where_to_go_on(tmp_path, caps
     run._hosts["gpu2"] = SimpleNamespace(name="gpu2", left_running="a-session")
     for slot in plan.order:
         run.writer.write(Ended(slot, Outcome(RunStatus.NOT_RUN, "why"), 1.0))
-    resume = f"has 2 runs left: dlmon sweep --resume {run.writer.header.id}"
+    resume = f"ended; 2 runs left: dlmon sweep --resume {run.writer.header.id}"
     for usual, where in ((tmp_path, ""), (tmp_path / "elsewhere", f" --log-dir {tmp_path}")):
         print_sweep_exit_message(run, usual)
         said = capsys.readouterr()
@@ -325,3 +330,25 @@ def test_of_many_findings_of_a_sweep_the_last_ones_are_counted():
     sentences = [f"finding {number}" for number in range(9)]
     assert in_short(sentences, 9) == sentences
     assert in_short(sentences, 3) == [*sentences[:2], "7 more findings in dlmon report"]
+
+
+@pytest.mark.parametrize(
+    ("notices", "shown"),
+    [(("a", "b"), ["a", "b"]), (("a", "b", "c"), ["a", "1 more notice", "c"])],
+)
+def test_of_many_notices_of_a_script_the_first_and_the_last_are_shown(
+    tmp_path, capsys, notices, shown
+):
+    header, *records, result = recorded_session()
+    added = [Notice(result.t, text) for text in notices]
+    log = write_log(tmp_path, [header, *records, *added, result])
+    print_outcome(_read(log), is_script=True)
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("dlmon: ")] == [f"dlmon: {s}" for s in shown]
+
+
+def _read(log):
+    follower = SessionFollower(log)
+    while follower.poll():
+        pass
+    return follower

@@ -66,7 +66,7 @@ def _found(
 
     logs: list[Path] = []
     runs: list[FoundRun] = []
-    for text in paths:
+    for text in dict.fromkeys(paths):
         path = Path(text)
         if host is not None or is_log(path) or not path.exists():
             logs += shared.logs_of([text], log_dir, host)

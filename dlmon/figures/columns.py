@@ -97,15 +97,18 @@ def has_words(text: str, typed: str) -> bool:
 
 
 def matches(texts: Sequence[str], typed: str) -> bool:
-    """Return whether every typed word is in a text, or is a pattern of a whole one: `*/loss`."""
+    """Return whether every typed word is in a text, or is a pattern of a text or of its end.
+
+    `step/*` matches `step/data` and `train/step/data`.
+    """
     folded = [text.casefold() for text in texts]
-    return all(
-        any(
-            fnmatchcase(text, word.replace("[", "[[]")) if set(word) & set("*?") else word in text
-            for text in folded
-        )
-        for word in typed.casefold().split()
-    )
+
+    def is_in(word: str, text: str) -> bool:
+        pattern = word.replace("[", "[[]")
+        is_pattern = bool(set(word) & set("*?"))
+        return word in text or (is_pattern and fnmatchcase(f"/{text}", f"*/{pattern}"))
+
+    return all(any(is_in(word, text) for text in folded) for word in typed.casefold().split())
 
 
 def lowered(text: str | None) -> str | None:

@@ -109,7 +109,8 @@ class CurveChart(Chart):
 def title_of(name: str, room: int = _LONGEST_TITLE) -> str:
     """Return the title of a chart of a quantity, in at most `room` cells."""
     name = metric_in_words(name)
-    return shortened(name[:1].upper() + name[1:], room)
+    # With its group it is the name that the script gave.
+    return shortened(name if "/" in name else name[:1].upper() + name[1:], room)
 
 
 def picture_of(

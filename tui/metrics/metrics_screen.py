@@ -93,7 +93,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         self, sources: Sequence[SessionSource], names: Sequence[str], *, reads: bool = False
     ) -> None:
         super().__init__()
-        self._sources, self._names, self._reads = sources, names, reads
+        self._sources, self._given_names, self._reads = sources, names, reads
         self._charts: dict[str, CurveChart] = {}
         self._typed = ""
         self._group = _ALL_GROUPS
@@ -164,6 +164,15 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         """The runs that other programs have recorded."""
         sessions = (source.session for source in self._sources)
         return [session for session in sessions if isinstance(session, FileSession)]
+
+    @property
+    def _names(self) -> list[str]:
+        """The names of the runs; a file may tell its own only as it is read."""
+        sessions = (source.session for source in self._sources)
+        return [
+            session.points.name if isinstance(session, FileSession) else name
+            for name, session in zip(self._given_names, sessions, strict=True)
+        ]
 
     @property
     def _lacks_times(self) -> bool:
@@ -337,9 +346,10 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     def _show_runs(self, text: str) -> None:
         """Write the legend of the runs, and a text after it, in up to `_LEGEND_ROWS` rows."""
         width = max(_LEAST_NAME, self.size.width - 2)
-        signs = [sign_of(number) for number in range(len(self._names))]
+        own_names = self._names
+        signs = [sign_of(number) for number in range(len(own_names))]
         for most in range(width - _LEAST_NAME, _LEAST_NAME, -_LEAST_NAME):
-            names = [fit(first_parts(name, most, ", "), most).rstrip() for name in self._names]
+            names = [fit(first_parts(name, most, ", "), most).rstrip() for name in own_names]
             texts = [f"{sign} {name}" for (sign, _), name in zip(signs, names, strict=True)]
             apart = _between([*texts, text], width)
             if apart.count("\n") < _LEGEND_ROWS:

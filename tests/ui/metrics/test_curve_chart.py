@@ -7,7 +7,7 @@ from dlmon.comparison.compared_run import Curve
 from dlmon.statistics.series import Series
 from tui.drawing.themes import OWN_THEMES
 from tui.drawing.time_axis import TimeAxis
-from tui.metrics.curve_chart import HUES, CurveStyle, picture_of, sign_of, smoothed
+from tui.metrics.curve_chart import HUES, CurveStyle, picture_of, sign_of, smoothed, title_of
 from tui.widgets.chart import ChartPicture
 
 SECOND_NS = 1_000_000_000
@@ -77,3 +77,8 @@ def test_every_colour_of_a_run_stands_out_from_the_background(theme):
         front = luminance(Color.parse(theme.variables[f"chart-{hue}"]))
         dark, light = sorted((behind, front))
         assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_a_name_with_a_group_stays_as_it_was_given():
+    assert title_of("loss") == "Loss"
+    assert title_of("train/step") == "train/step"

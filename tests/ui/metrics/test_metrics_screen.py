@@ -323,6 +323,14 @@ async def test_a_file_without_times_is_drawn_over_steps_by_group_and_by_pattern(
         assert names(app) == ["perf/1", "perf/11", "perf/21", "perf/31"]
 
 
+async def test_a_run_has_the_name_that_its_file_tells(table):
+    app = OneScreen(MetricsScreen([table], ["table"], reads=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        table.session.points.rename("wide net")
+        await begin(app, pilot)
+        assert "wide net" in screen_text(app)
+
+
 async def test_the_name_in_the_file_is_found_though_the_chart_has_another(table):
     app = OneScreen(MetricsScreen([table], ["table"], reads=True))
     async with app.run_test(size=(120, 40)) as pilot:

@@ -17,7 +17,7 @@ from dlmon.figures.sections import Note
 from dlmon.figures.session.tables import describe_profile
 from dlmon.log.directory import list_sessions
 from dlmon.log.folder import id_of, location_options
-from dlmon.records import Profile
+from dlmon.records import Profile, Status
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.sweep.log import list_sweeps
@@ -78,8 +78,9 @@ class Starter:
 
     def left_running(self) -> list[str]:
         """Return how to come back to each that was started, but for sessions that are over."""
-        entries = list_sessions(self.place.directory)
+        entries, sweeps = list_sessions(self.place.directory), list_sweeps(self.place.directory)
         over = {id_of(entry.path) for entry in entries if entry.result is not None}
+        over |= {id_of(sweep.path) for sweep in sweeps if sweep.status is not Status.RUNNING}
         return [sentence for id, sentence in self.started.items() if id not in over]
 
 
@@ -130,9 +131,10 @@ def ab(
         while process.poll() is None and time.monotonic() < deadline:
             begun = (e for e in list_sweeps(starter.place.directory) if e.pid == process.pid)
             if (entry := next(begun, None)) is not None:
-                verdict = f"session({id_of(entry.path)!r}) in some minutes: has it a verdict?"
-                ends = f"kill {process.pid} ends it"
-                return starter.reply(id_of(entry.path), ends, (verdict, ends))
+                id = id_of(entry.path)
+                ends = f"dlmon stop{location_options(starter.place.log_dir)} {id} ends it"
+                verdict = f"session({id!r}) in some minutes: has it a verdict?"
+                return starter.reply(id, ends, (verdict, f"stop({id!r})"))
             time.sleep(_LOOK_S)
         process.terminate()
         errors.seek(0)
@@ -147,7 +149,7 @@ def _sentence_of(stderr: bytes) -> str:
 
 
 def stop(starter: Starter, session: str, host: str | None = None) -> Reply:
-    """Stop a run; a script may save first."""
+    """Stop a run, which may save first, or an experiment of ab."""
     sentence = starter.typed("stop", {"host": host}, session).strip()
     return Reply((Note((f"{sentence}.",), "verdict"),), ScriptText(), (f"session({session!r})",))
 

@@ -128,14 +128,16 @@ def sessions(
     else:
         entries, sweeps = list_with_queue(place.directory), list_sweeps(place.directory)
     began = 0.0 if since is None else time.time() - read_duration("since", since)
-    chosen = [
-        entry
-        for entry in reversed(entries)
-        if entry.header.wall >= began
-        and (status is None or entry.status == status)
-        and (name is None or fnmatchcase(entry.label.name or entry.header.workload, name))
-    ]
-    shown, newest_sweeps = chosen[:limit], sweeps[: -limit - 1 : -1]
+
+    def is_meant(entry: session_list.Recorded) -> bool:
+        called = entry.label.name or session_list.workload_of(entry)
+        is_of_status = status is None or entry.status == status
+        is_named = name is None or fnmatchcase(called, name)
+        return entry.header.wall >= began and is_of_status and is_named
+
+    chosen = [entry for entry in reversed(entries) if is_meant(entry)]
+    shown = chosen[:limit]
+    newest_sweeps = [sweep for sweep in reversed(sweeps) if is_meant(sweep)][:limit]
     text = _texts_of(shown)
     for sweep in newest_sweeps:
         text.learn_sweep(sweep)
@@ -144,7 +146,7 @@ def sessions(
     table = session_list.describe_recorded(shown, newest_sweeps, place.directory)
     runs = [entry for entry in shown if not entry.header.is_machine_recording] or shown
     asks = (f"session({id_of(runs[0].path)!r})", "hosts()") if runs else ("sessions()", "hosts()")
-    return Reply((*count, *(table if shown or not entries else ())), text, asks)
+    return Reply((*count, *(table if shown or newest_sweeps or not entries else ())), text, asks)
 
 
 # ---- one session ----
@@ -181,7 +183,8 @@ def session(
     heading, in_summary = Heading(id, (*name, *heading.facts)), part == "summary"
     shown = (s for s in sections if (getattr(s, "heading", "") in PARTS[part]) != in_summary)
     if not in_summary:
-        return Reply((heading, *shown), text, (f"session({id!r})",))
+        none = Note((f"The session has no {part}.",))
+        return Reply((heading, *(tuple(shown) or (none,))), text, (f"session({id!r})",))
     asks = tuple(_after(entry, report))
     return Reply((heading, *_state(report), *shown), text, asks, _source(report))
 
@@ -224,8 +227,8 @@ def _sweep(place: Place, name: str) -> Reply:
     text = ScriptText()
     text.learn_sweep(entry)
     heading, *sections = sweep_report(path).sections
-    done = session_list.done_text(entry)
-    status = Note((f"Status: {entry.status}, {done} combinations done.",))
+    done = session_list.done_text(entry) + " combinations" * (entry.plan.pairs is None)
+    status = Note((f"Status: {entry.status}, {done} done.",))
     newest = next(reversed(entry.sweep.sessions), None)
     asks = ("sessions()",) if newest is None else (f"session({newest!r})",)
     return Reply((heading, status, *sections), text, asks)

@@ -179,4 +179,6 @@ def _commits(sides: Sequence[str]) -> str:
             "name two sides: two commits (dlmon ab main HEAD -- …), . for the files as they are, "
             "or --vary KEY=A,B"
         )
+    if len(set(sides)) == 1:
+        raise shared.UserError(f"both sides are {clean(sides[0], SHOWN_LENGTH)}: name two")
     return f"commit={','.join(sides)}"

@@ -147,8 +147,12 @@ def _answer(
     if tool is None:
         how = "; the user would have to start dlmon mcp --allow run" * (request.name in ACTIONS)
         return error_text(f"there is no such tool; there are {', '.join(tools)}{how}"), True
-    for wrong in Draft202012Validator(schema_of(tool)).iter_errors(arguments):
-        return error_text(f"{wrong.json_path.removeprefix('$.')}: {wrong.message}"), True
+    schema = schema_of(tool)
+    for wrong in Draft202012Validator(schema).iter_errors(arguments):
+        if wrong.absolute_path:
+            return error_text(f"{wrong.json_path.removeprefix('$.')}: {wrong.message}"), True
+        takes = f"{request.name} takes {', '.join(schema['properties'])}"
+        return error_text(f"{takes}: {wrong.message}"), True
     try:
         source = starter.place if request.name in QUESTIONS else starter
         return reply_text(tool(source, **arguments), arguments.get("host")), False

@@ -75,10 +75,12 @@ def attach(
 def stop(session: str, host: str | None, log_dir: Path | None) -> None:
     """Stop a session that runs on this machine, or on another one.
 
-    SESSION is an id, a name, a unique prefix of an id, a path, or last.
+    SESSION is an id, a name, a unique prefix of an id, a path, or last; also a sweep or an
+    experiment of pairs on this machine, which stops as by Ctrl-C.
     """
     from dlmon.figures.lists.session_list import stop_delay_text
     from dlmon.log.directory import read_entry, stop_session
+    from dlmon.sweep.log import SWEEP_NAME, stop_sweep
 
     if host is not None:
         from dlmon.remote.host_requests import stop_remote
@@ -86,7 +88,12 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
         header, text = shared.result_of(stop_remote(host, session, shared.on_host(log_dir)))
         print(f"{header.id} of {host} {text or f'is stopping{stop_delay_text(header)}'}")
         return
-    entry = read_entry(shared.log_of(session, log_dir))
+    path = _session_or_sweep(session, log_dir)
+    if path.name == SWEEP_NAME:
+        stop_sweep(path)
+        print(f"{id_of(path)} is stopping")
+        return
+    entry = read_entry(path)
     if is_of_slurm(entry.path):
         from dlmon.slurm.standing import stop_submitted
 

@@ -334,16 +334,27 @@ def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> 
     Raises:
         NotControlled: it does not run here, or belongs to another user.
     """
-    id, header, pid = entry.header.id, entry.header, entry.pid or 0
-    if entry.status == Status.UNKNOWN:
+    signal_writer(entry.header, entry.status, entry.pid, asked_by)
+
+
+def signal_writer(
+    header: SessionHeader | SweepHeader, status: Status, pid: int | None, number: signal.Signals
+) -> None:
+    """Send a signal to the process that writes a log, if it runs here.
+
+    Raises:
+        NotControlled: it does not run here, or belongs to another user.
+    """
+    id = header.id
+    if status == Status.UNKNOWN:
         reason = "whether it still runs can't be seen from here; stop it there"
         raise NotControlled(f"{id} was recorded on {header.host}: {reason}")
-    if entry.status != Status.RUNNING:
-        raise NotControlled(f"{id} is not running: it is {entry.status}")
-    if header.host != host_name() or header.boot_id != boot_id() or pid <= 0:
+    if status != Status.RUNNING:
+        raise NotControlled(f"{id} is not running: it is {status}")
+    if header.host != host_name() or header.boot_id != boot_id() or not pid or pid < 0:
         raise NotControlled(f"{id} runs on {header.host}: stop it there")
     try:
-        os.kill(pid, asked_by)
+        os.kill(pid, number)
     except PermissionError:
         raise NotControlled(f"{id} belongs to another user") from None
     except ProcessLookupError:

@@ -183,7 +183,7 @@ class Control:
         processes = list(self._processes())
         stacks = await asyncio.gather(*(_stack_of(p, self._number) for p in processes))
         if not stacks:
-            raise NotAnswered("none of its processes trains yet")
+            raise NotAnswered("none of its processes trains now")
         for stack in stacks:
             self._write(stack)
         held = next((s for s in stacks if s.threads and s.why), None)
@@ -203,7 +203,7 @@ class Control:
         """
         process = next((p for p in self._processes() if p.worker is None), None)
         if process is None:
-            raise NotAnswered("none of its processes trains yet")
+            raise NotAnswered("none of its processes trains now")
         if self._is_profiling:
             raise NotAnswered("a profile is being made already")
         if type(steps) is not int:

@@ -11,11 +11,18 @@ import contextlib
 import fcntl
 import math
 import os
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from dlmon.log.directory import SessionEntry, log_paths, read_logs, status_without_result
+from dlmon.log.directory import (
+    SessionEntry,
+    log_paths,
+    read_logs,
+    signal_writer,
+    status_without_result,
+)
 from dlmon.log.folder import LogError, id_of, log_directory_of, log_of, new_session_id, reason_of
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.log.log_follower import RecordFollower, writer_pid
@@ -34,6 +41,7 @@ from dlmon.records import (
 from dlmon.records.record import record
 from dlmon.sweep.plan import Plan, SweepError, plan_of
 from dlmon.sweep.progress import Sweep
+from dlmon.system.children import handles
 from dlmon.system.files import open_regular
 from dlmon.system.this_host import boot_id, host_name
 
@@ -203,6 +211,20 @@ def read_sweep(path: Path) -> tuple[SweepHeader, Sweep]:
     """
     with contextlib.closing(RecordFollower(path, SweepHeader)) as follower:
         return _read_all(follower)
+
+
+def stop_sweep(path: Path) -> None:
+    """Stop a sweep that runs on this machine, as Ctrl-C does.
+
+    Raises:
+        LogError: its log can't be read.
+        NotControlled: it does not run here, or belongs to another user.
+    """
+    entry = _read_entry(path)
+    # A shell has its background processes ignore Ctrl-C.
+    can_interrupt = handles(entry.pid or 0, signal.SIGINT)
+    number = signal.SIGINT if can_interrupt else signal.SIGTERM
+    signal_writer(entry.header, entry.status, entry.pid, number)
 
 
 def entry_of(

@@ -2,11 +2,15 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from dlmon.agents.actions import Starter
+from dlmon.agents.questions import Place
+from dlmon.agents.tools import QUESTIONS
 from dlmon.cli.command_line import run_command
-from dlmon.cli.mcp import _Pipe
+from dlmon.cli.mcp import _answer, _Pipe
 from dlmon.cli.shared import UserError
 from dlmon.exit_codes import WRONG_ARGUMENTS
 
@@ -22,6 +26,15 @@ def test_the_skill_is_printed_without_the_library(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "mcp", None)
     run_command(["mcp", "--skill"])
     assert capsys.readouterr().out.startswith("---\nname: dlmon\n")
+
+
+def test_an_argument_that_a_tool_lacks_is_answered_with_those_that_it_takes(tmp_path):
+    starter = Starter(Place(tmp_path), ())
+    request = SimpleNamespace(name="session", arguments={"sesion": "last"})
+    text, is_error = _answer(starter, QUESTIONS, request)
+    assert is_error
+    assert "session takes session, part, host: " in text
+    assert "'sesion' was unexpected" in text
 
 
 @pytest.fixture

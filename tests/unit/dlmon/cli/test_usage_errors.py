@@ -29,6 +29,7 @@ def refused(*arguments):
         (["stop"], "dlmon sessions lists"),
         (["run"], "dlmon list shows them"),
         (["fetch", "last"], "--host HOST"),
+        (["ab", "main", "main", "--", "x"], "both sides are main"),
     ],
 )
 def test_what_is_wrong_with_the_words_is_one_sentence_that_names_it(arguments, named):

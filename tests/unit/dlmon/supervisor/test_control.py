@@ -152,7 +152,7 @@ def test_one_that_does_not_answer_in_time_is_said_to(processes, monkeypatch):
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [
-        ({"ask": "stack"}, "none of its processes trains yet"),
+        ({"ask": "stack"}, "none of its processes trains now"),
         ({"ask": "dance"}, "the dlmon that records it does not know that request"),
         ({"v": 99, "ask": "stack"}, "the dlmon that records it does not know that request"),
         ({"other": 1}, "that is not a request"),

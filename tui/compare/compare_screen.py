@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.sides import NotComparable, NoThroughput, RunComparison
-from dlmon.figures.comparison.side_rows import describe_sides
+from dlmon.figures.comparison.side_rows import describe_sides, signs_text, verdict_in_short
 from dlmon.figures.sections import Note
 from dlmon.log.folder import LogError
 from dlmon.session.run_figures import OnRead, compare_logs
@@ -22,6 +22,8 @@ from tui.screens.base import BACK, PAGE_KEYS, hidden
 from tui.screens.chart_screen import METRICS
 from tui.screens.export import EXPORT, ExportControls
 from tui.screens.starting import read_in_thread
+from tui.widgets.headline import Headline
+from tui.widgets.lines import BAD, GOOD, STRONG
 from tui.widgets.tables import SectionLines
 
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], RunComparison]
@@ -54,6 +56,7 @@ class ComparedScreen(ExportControls):
         super().__init__()
         self._base, self._new, self._read_sides = base, new, read
         self._comparison: RunComparison | None = None
+        self._headline = Headline(id="headline")
         self._table = SectionLines(id="sides", classes="panel")
 
     @property
@@ -83,17 +86,32 @@ class ComparedScreen(ExportControls):
             self._show_sentence(f"reading the sessions: {100 * share:.0f} %")
 
     def _show_sentence(self, sentence: str) -> None:
+        self._headline.display = False
         self._table.show(Note((sentence,), "list"))
 
     def _show(self, comparison: RunComparison) -> None:
         how_to = [Note((_HOW_TO,))] if comparison.unlike and not self._anyway else []
         # The border names both sides.
-        names, *sections = describe_sides(comparison, self._anyway)
-        self._put_titles(*(" ".join(row) for row in getattr(names, "rows", ())))
+        names, verdict, *sections = describe_sides(comparison, self._anyway)
+        is_refused = bool(comparison.unlike) and not self._anyway
+        self.answer(
+            "NOT COMPARED" if is_refused else verdict_in_short(comparison),
+            getattr(verdict, "sentences", ()),
+        )
+        base, new = (" ".join(row) for row in getattr(names, "rows", ()))
+        self._put_titles(base, new, "" if is_refused else signs_text(comparison))
         self._table.show(*sections, *how_to)
 
-    def _put_titles(self, base: str, new: str) -> None:
-        self._table.set_titles(base, right=new)
+    def answer(self, word: str, sentences: Sequence[str]) -> None:
+        """Show the verdict above the table."""
+        self._headline.display = True
+        is_slow, is_fast = word.startswith("SLOWER"), word.startswith("FASTER")
+        # The sentence may begin with the very words.
+        rest = [text.removeprefix(word.capitalize()).lstrip() for text in sentences]
+        self._headline.show(word, rest, BAD if is_slow else GOOD if is_fast else STRONG)
+
+    def _put_titles(self, base: str, new: str, signs: str) -> None:
+        self._table.set_titles(base, signs, right=new)
 
     def action_metrics(self) -> None:
         self.post_message(ShowMetrics(self.exported_logs))
@@ -125,6 +143,7 @@ class CompareScreen(ComparedScreen):
         self._chart = CurveChart(id="curves")
 
     def compose_parts(self) -> ComposeResult:
+        yield self._headline
         yield self._table
         yield self._chart
 

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.references import ComparisonRow
+from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.run_rows import Comparison, row_details
 from dlmon.figures.sections import Figures
 from tui.compare.compare_screen import KEYS, ComparedScreen
@@ -67,6 +68,7 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
         self._bars = ComparisonBars(id="bars", classes="panel")
 
     def compose_parts(self) -> ComposeResult:
+        yield self._headline
         yield self._table
         yield self._bars
 
@@ -79,7 +81,6 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
         chosen = self._find(comparison)
         self._chosen, self._row = chosen, rows[chosen]
         self._bars.border_title = comparison.title
-        self._bars.styles.height = 2 + min(len(rows), self.size.height // _PART_OF_BARS)
         self._bars.show(comparison)
         self._bars.border_subtitle = self._bars.scale
         self._bars.choose(chosen)
@@ -97,17 +98,24 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
             self._base = base
             self.action_refresh()
         self._base = base
+        # Beside the few lines about a row that is no run, the bars have the room.
+        room = 2 + min(len(comparison.rows), self.size.height // _PART_OF_BARS)
+        self._bars.styles.height = room if base else "1fr"
+        self._table.styles.height = "1fr"
         if entry is None:
             self.workers.cancel_node(self)
             self._table.set_titles(name)
             is_this = row.kind == "this"
             details = row_details(row, comparison.snapshot.result if is_this else None)
-            if row.comparable and not is_this:
-                details = [("this run", comparison.against(row)), *details]
+            self._headline.display = not is_this
+            if not is_this:
+                self.answer(verdicts.in_short(comparison.factor(row)), [comparison.against(row)])
+            self._table.styles.height = len(details) + 2
             self._table.show(Figures("", tuple(details)))
 
-    def _put_titles(self, base: str, new: str) -> None:
+    def _put_titles(self, base: str, new: str, signs: str) -> None:
         """Keep the names that the bars have."""
+        self._table.border_subtitle = signs
 
     def _find(self, comparison: Comparison) -> int:
         """Return the index of the chosen row; at first, that of this run's reference."""
@@ -118,7 +126,9 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
                 if (row.kind, row.reference) == key:
                     return index
         if self._chosen is None:
-            first = comparison.chosen or comparison.before or comparison.this
+            first = (
+                comparison.chosen or comparison.before or comparison.nearest or comparison.this
+            )
             return 0 if first is None else rows.index(first)
         return min(self._chosen, len(rows) - 1)
 

@@ -56,7 +56,7 @@ COLUMNS = ("", "base", "new", "new/base", "95 % interval", "p", "n")
 _CHANGE = COLUMNS.index("new/base")
 _LEVELS: dict[bool | None, Level] = {True: "good", False: "bad", None: ""}
 
-NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
+NOT_SIGNIFICANT, NOT_TESTED, SAME = "~", "?", "same"
 LEGENDS = {
     NOT_SIGNIFICANT: "no significant difference: the interval, which allows for how runs differ, "
     "holds 1×",
@@ -213,6 +213,8 @@ def _row(figure: ComparedFigure, name: str, is_tested: bool) -> tuple[str, ...]:
         new,
         ""
         if ratio is None
+        else SAME
+        if ratio.p is None and base == new
         else change_text(ratio).removeprefix("" if is_tested else f"{NOT_TESTED} "),
         interval,
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
@@ -274,6 +276,18 @@ def legends(table: Table) -> list[str]:
     """Explain the signs that a table has."""
     signs = {row[_CHANGE][:1] for row in table.rows if "new/base" in table.headings}
     return [f"{sign} {meaning}" for sign, meaning in LEGENDS.items() if sign in signs]
+
+
+def signs_text(comparison: RunComparison) -> str:
+    """Return the meaning of the signs of a table in a few words: ~ not significant."""
+    said = " ".join(legends(figure_table(comparison)))
+    short = {NOT_SIGNIFICANT: "not significant", NOT_TESTED: "not tested"}
+    return "  ".join(f"{s} {text}" for s, text in short.items() if f"{s} {LEGENDS[s]}" in said)
+
+
+def verdict_in_short(comparison: RunComparison) -> str:
+    """Return the verdict in capitals."""
+    return verdicts.in_short(comparison.throughput.ratio or "a side has no throughput")
 
 
 def doubts(comparison: RunComparison) -> list[str]:

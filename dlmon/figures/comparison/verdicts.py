@@ -34,6 +34,18 @@ def verdict(factor: Ratio | str, name: str, unsure: str = "", subject: str = "")
     return f"{text} ({details})" if details else text
 
 
+def in_short(factor: Ratio | str) -> str:
+    """Return a verdict in capitals: FASTER 1.049×, SLOWER 2.40×, AS FAST, NO CLEAR DIFFERENCE."""
+    if isinstance(factor, str):
+        return "NOT COMPARED"
+    if factor.may_be_one:
+        return "NO CLEAR DIFFERENCE"
+    if not factor.value > 0 or abs(factor.value - 1) < NOTICEABLE_CHANGE:
+        return "AS FAST"
+    side = "FASTER" if factor.value > 1 else "SLOWER"
+    return f"{side} {change(max(factor.value, 1 / factor.value))}"
+
+
 def _how_fast(value: float) -> str:
     if abs(value - 1) < NOTICEABLE_CHANGE:
         return "as fast as"
@@ -47,7 +59,7 @@ def is_too_wide(low: float, high: float) -> bool:
 
 def interval(low: float, high: float) -> str:
     """Write the interval of a ratio, or in a word that it is too wide."""
-    return units.UNCERTAIN if is_too_wide(low, high) else change(low, high)
+    return "interval too wide" if is_too_wide(low, high) else change(low, high)
 
 
 def change(*ratios: float) -> str:

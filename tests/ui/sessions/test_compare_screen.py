@@ -81,7 +81,7 @@ def sized(log_dir, name, samples):
 
 async def test_steps_and_samples_are_not_drawn_over_each_other(tmp_path):
     text = await shown((sized(tmp_path, "a", None), sized(tmp_path, "b", 64)))
-    assert "Not compared with base: one side counts steps, the other samples" in text
+    assert "NOT COMPARED  with base: one side counts steps, the other samples" in text
     assert "─ Throughput" not in text
 
 

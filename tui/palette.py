@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,10 @@ from tui.widgets.lines import fit
 if TYPE_CHECKING:
     from tui.base_app import BaseApp
 
-_NAME, _KEYS, _FRAME = 18, 9, 6
+_NAME, _KEYS, _FRAME = 20, 10, 6
+# What people look for first, on any screen.
+_COMMON = ("log", "metrics", "compare", "stacks", "profile", "processes", "gpus", "sessions")
+_TOGGLE_PANE, _FUNCTION_KEY = "toggle_pane", re.compile(r"f\d+")
 # The groups from the most wanted command to those that stop what runs.
 _ORDER = ("Look", "Share", "Time", "Move", "Leave, help", "Run")
 _CLOSES_S = 0.2
@@ -68,8 +72,17 @@ def _row(name: Content, command: Command, width: int) -> Content:
     """Return a row of the palette: the name, the keys, and as much of the sentence as fits."""
     gap = " " * max(2, _NAME - cell_len(command.name))
     keys = fit(command.keys, _KEYS)
-    sentence = first_words(command.sentence, max(1, width - _NAME - _KEYS - _FRAME))
+    room = max(1, width - _NAME - _KEYS - _FRAME)
+    sentence = first_words(_first_clauses(command.sentence, room), room)
     return Content.assemble(name, gap, (keys, "$text-accent"), (sentence, "$text-muted"))
+
+
+def _first_clauses(sentence: str, width: int) -> str:
+    """Return the clauses of a sentence that fit, at least the first."""
+    clauses = re.split(r"(?=[,;] )", sentence)
+    while len(clauses) > 1 and cell_len("".join(clauses)) > width:
+        clauses.pop()
+    return "".join(clauses)
 
 
 def commands_of(app: BaseApp, screen: Screen[object]) -> Iterable[Command]:
@@ -87,30 +100,36 @@ def commands_of(app: BaseApp, screen: Screen[object]) -> Iterable[Command]:
         yield Command(
             described.binding.description,
             described.tooltip,
-            " ".join(dict.fromkeys(app.get_key_display(active.binding) for active in bound)),
+            _keys_text([app.get_key_display(active.binding) for active in bound]),
             partial(app.run_action, action, default_namespace=screen),
         )
     if "app.change_theme" not in actives:
         yield Command("Theme", "Choose other colours", "", app.action_change_theme)
     for name, attribute in (
         ("bell", "rings_at_end"),
-        ("desktop notification", "notifies_at_end"),
+        ("notification", "notifies_at_end"),
     ):
         yield Command(
-            f"Turn the {name} {_on_or_off(not getattr(app, attribute))}",
+            f"Turn {name} {_on_or_off(not getattr(app, attribute))}",
             "At the end of a run; config.toml sets the default",
             "",
             partial(_toggle, app, name, attribute),
         )
     # After the palette is gone from the screen.
     save = partial(app.set_timer, _CLOSES_S, partial(app.post_message, Export("picture", ())))
-    yield Command("Screenshot", "Save this screen as SVG in the working directory", "", save)
+    yield Command("Screenshot", "Save this screen as SVG, in the working directory", "", save)
 
 
 def _toggle(app: BaseApp, name: str, attribute: str) -> None:
     is_on = not getattr(app, attribute)
     setattr(app, attribute, is_on)
     app.show_notice(f"{name} at the end of a run: {_on_or_off(is_on)}")
+
+
+def _keys_text(keys: Sequence[str]) -> str:
+    """Return keys once each, function keys only where there are no others."""
+    letters = [key for key in keys if not _FUNCTION_KEY.fullmatch(key)]
+    return " ".join(dict.fromkeys(letters or keys))
 
 
 def keys_of(app: BaseApp) -> list[KeyHelp]:
@@ -136,16 +155,19 @@ def keys_of(app: BaseApp) -> list[KeyHelp]:
 
 
 def _screen_bindings(screen: Screen[Any]) -> list[ActiveBinding]:
-    """Return a screen's bindings: those of its footer, the others, those that stop or leave."""
+    """Return a screen's bindings: the common, those of its footer, the others, those that stop."""
     bindings = [
         active
         for active in screen.active_bindings.values()
         if active.node is screen and active.binding.action not in _TEXTUAL_ACTIONS
     ]
 
-    def order(active: ActiveBinding) -> tuple[bool, bool, int]:
-        group = group_of(active.binding.action)
-        return group in _ORDER[-2:], not active.binding.show, _ORDER.index(group)
+    def order(active: ActiveBinding) -> tuple[bool, bool, int, bool, int]:
+        action = active.binding.action
+        group, is_toggle = group_of(action), action.startswith(_TOGGLE_PANE)
+        common = _COMMON.index(action) if action in _COMMON else len(_COMMON)
+        is_hidden = not active.binding.show
+        return group in _ORDER[-2:], is_toggle, common, is_hidden, _ORDER.index(group)
 
     return sorted(bindings, key=order)
 

@@ -180,3 +180,15 @@ async def test_the_palette_begins_with_nothing_that_stops_or_leaves():
         async with on_stage("training", view) as stage:
             first = next(iter(commands_of(stage.app, stage.app.screen)))
             assert first.name not in ("Stop", "Detach", "Again", "Quit", "Back", "Run", "Delete")
+
+
+async def test_the_palette_has_the_common_first_and_panels_behind_and_no_sentence_is_cut():
+    async with on_stage("training", "palette", (80, 24)) as stage:
+        commands = [*commands_of(stage.app, stage.app.screen_stack[-2])]
+        names = [command.name for command in commands]
+        assert names[:3] == ["Log", "Metrics", "Compare"]
+        assert names.index("Zoom out") < names.index("Hide throughput") < names.index("Stop")
+        assert not {"f4", "f5"} & {key for each in commands for key in each.keys.split()}
+        rows = [row for row in stage.text.splitlines() if row.startswith("  ")]
+        assert len(rows) > 10
+        assert not any("…" in row for row in rows if "Search" not in row)

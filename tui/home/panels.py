@@ -11,7 +11,7 @@ from dlmon.render.wrap import first_words
 from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, fitting, joined, shows
 
 _EXAMPLE = "python train.py …"
-_NO_SCRIPT = "Keras and PyTorch are watched, nothing is changed"
+_NO_SCRIPT = "your script runs unchanged, dlmon watches it"
 
 
 class FocusableLines(Lines, can_focus=True):
@@ -32,7 +32,7 @@ class ScriptPanel(FocusableLines):
         return [fitting((("$ " + command, STRONG), (place, MUTED)), width)]
 
     def show(self, script: ScriptRun | None) -> None:
-        hint = "enter: type its command" if script is None else "enter runs it, E changes it"
+        hint = "enter: type its command" if script is None else "enter runs it again, E edits it"
         self.set_titles("My script", hint)
         self._show(script)
 

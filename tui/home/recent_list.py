@@ -16,7 +16,7 @@ from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
 from tui.widgets.lines import BAD, BAR, MUTED, PLAIN, STRONG, TextRow, fit, whole_parts
 from tui.widgets.tables import RowList
 
-_HEADINGS = ("What", "When", "Result", "Change", "Loss")
+_HEADINGS = ("What", "When", "Result", "vs before", "Loss")
 _GAP = 2
 _RESULT = 2
 _LEAST_NAME, _LOSS_CELLS = 20, 6

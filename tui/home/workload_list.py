@@ -134,7 +134,8 @@ class WorkloadList(SteadyOptionList):
             self.replace_option_prompt_at_index(number, self._prompt(number))
         matches, total = sum(isinstance(line, Workload) for line in self._shown), len(self._all)
         count = f"{matches} of {total}" if self._typed.strip() else f"{total} workloads"
-        names = f" {self._columns('parameters', 'last here').strip()}"
+        last = "last here" if any(self._last_results.values()) else ""
+        names = f" {self._columns('parameters', last).strip()}".rstrip()
         dashes = "─" * (self.outer_size.width - _BORDER_CELLS - len(f"Workloads {names}"))
         title = Content.assemble("Workloads ", (dashes, "$foreground 30%"), names)
         put_border_titles(self, {0: title, 1: Content(count)})

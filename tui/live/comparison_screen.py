@@ -126,9 +126,7 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
                 if (row.kind, row.reference) == key:
                     return index
         if self._chosen is None:
-            first = (
-                comparison.chosen or comparison.before or comparison.nearest or comparison.this
-            )
+            first = comparison.chosen or comparison.before or comparison.nearest or comparison.this
             return 0 if first is None else rows.index(first)
         return min(self._chosen, len(rows) - 1)
 

@@ -86,7 +86,7 @@ LIVE_KEYS: list[BindingType] = [
     *AXIS,
     *PANE_KEYS,
     hidden("S", "stacks", "Stacks", "Show the line of code that each process is at, now"),
-    hidden("P", "profile", "Profile", "Have the framework's own profiler watch the next 5 steps"),
+    hidden("P", "profile", "Profile", "Profile the next 5 steps, with the framework's own profiler"),
     hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
     hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
     hidden(

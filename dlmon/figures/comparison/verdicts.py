@@ -30,7 +30,8 @@ def verdict(factor: Ratio | str, name: str, unsure: str = "", subject: str = "")
     if low is not None and high is not None:
         span = interval(1 / high, 1 / low) if is_slow and low > 0 else interval(low, high)
     details = ", ".join(text for text in (span, unsure if factor.p is None else "") if text)
-    text = f"{subject}{_how_fast(value)} {name}" if is_clear else f"no clear difference from {name}"
+    as_fast = f"{subject}{_how_fast(value)} as {name}"
+    text = as_fast if is_clear else f"no clear difference from {name}"
     return f"{text} ({details})" if details else text
 
 
@@ -46,10 +47,15 @@ def in_short(factor: Ratio | str) -> str:
     return f"{side} {change(max(factor.value, 1 / factor.value))}"
 
 
+def how_fast(factor: Ratio) -> str:
+    """Say how fast a run is beside another: 1.049× as fast, 2.40× as slow, as fast, not clear."""
+    return "not clear" if factor.may_be_one else _how_fast(factor.value)
+
+
 def _how_fast(value: float) -> str:
     if abs(value - 1) < NOTICEABLE_CHANGE:
-        return "as fast as"
-    return f"{change(1 / value)} as slow as" if 0 < value < 1 else f"{change(value)} as fast as"
+        return "as fast"
+    return f"{change(1 / value)} as slow" if 0 < value < 1 else f"{change(value)} as fast"
 
 
 def is_too_wide(low: float, high: float) -> bool:

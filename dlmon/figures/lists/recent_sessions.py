@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from dlmon.comparison.sides import throughput_ratio
-from dlmon.figures import units
+from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.earlier_runs import earlier_sessions
 from dlmon.figures.lists.session_list import bad_loss_text, call_text, result_text
 from dlmon.log.directory import SessionEntry, read_losses
@@ -50,7 +50,7 @@ class RecentSession:
 
     @property
     def change_text(self) -> str:
-        return "" if self.change is None else units.ratio(self.change.value)
+        return "" if self.change is None else verdicts.how_fast(self.change)
 
 
 def recent_sessions(

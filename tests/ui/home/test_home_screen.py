@@ -266,7 +266,7 @@ async def test_tab_goes_through_the_panels_and_enter_does_what_the_footer_says(
         write_log(log_dir, records, f"run-{number}")
     async with show_home((120, 40)) as shown:
         for focused, does in (
-            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "Type")),
+            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "Type command")),
             *(("recent", "Open"), ("workloads", "Train")),
         ):
             await press(shown, "tab")
@@ -295,9 +295,9 @@ async def test_a_recent_session_has_its_time_its_figure_its_change_and_its_loss(
         write_log(log_dir, of_this_boot(records), f"run-{number}")
     async with show_home((120, 40)) as shown:
         heading, newest, older = shown.rows("#recent")
-        assert heading.split() == ["What", "When", "Result", "Change", "Loss"]
+        assert heading.split() == ["What", "When", "Result", "vs", "before", "Loss"]
         assert "10 min ago" in newest
-        assert "2.00×" in newest
+        assert "2.00× as fast" in newest
         assert "×" not in older.removeprefix("cifar10-cnn")
         spark = newest.split()[-1]
         assert spark[0] == "⣿"

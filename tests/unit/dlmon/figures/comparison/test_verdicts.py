@@ -29,7 +29,10 @@ def of_windows(value, low, high):
         (of_windows(1.1, 1.09, 1.11), "1.100× as fast as base (1.090× to 1.110×, 1 run each)"),
         (of_windows(1.1, 0.9, 1.3), "no clear difference from base (0.900× to 1.300×, 1 run each)"),
         (Ratio(1.1), "1.100× as fast as base (1 run each)"),
-        (of_windows(1.1, 0.001, 2256.0), "no clear difference from base (interval too wide, 1 run each)"),
+        (
+            of_windows(1.1, 0.001, 2256.0),
+            "no clear difference from base (interval too wide, 1 run each)",
+        ),
         (of_runs(9.0, 2.0, 40.0), "9.00× as fast as base (interval too wide)"),
         (Ratio(1.0), "as fast as base (1 run each)"),
         ("batch 32, not 100", "not compared with base: batch 32, not 100"),

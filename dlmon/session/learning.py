@@ -137,8 +137,11 @@ class Learning:
                     metric.newest = mean
 
 
-_VALIDATION = re.compile(r"(?:val|valid|validation|eval|dev)[_/.](.+)", re.IGNORECASE)
-_TRAINING = re.compile(r"(?:train|training)[_/.](.+)", re.IGNORECASE)
+_VALIDATION = re.compile(
+    r"(?:val|valid|validation|eval|dev)[_/.](.+)|(.+)/(?:val|valid|validation|eval|dev)",
+    re.IGNORECASE,
+)
+_TRAINING = re.compile(r"(?:train|training)[_/.](.+)|(.+)/(?:train|training)", re.IGNORECASE)
 _TEST = re.compile(r"^test[_/.](?=.)", re.IGNORECASE)
 
 
@@ -147,9 +150,9 @@ def metric_of(name: str) -> tuple[str, bool]:
     """Return the base name of a metric, and whether it is of a validation."""
     validation = _VALIDATION.fullmatch(name)
     if validation is not None:
-        return validation[1], True
+        return validation[1] or validation[2], True
     training = _TRAINING.fullmatch(name)
-    return (name if training is None else training[1]), False
+    return (name if training is None else training[1] or training[2]), False
 
 
 class Pass(str, Enum):

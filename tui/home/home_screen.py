@@ -312,7 +312,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def _choice(self) -> tuple[str, Callable[[], None]]:
         """What Enter does where the focus is: its name, and the function."""
         if self.focused is self._script:
-            return "Run" if last_script() is not None else "Type command", self._run_script
+            return "Run" if last_script() is not None else "Type", self._run_script
         if self._is_complete and self.focused is self._recent:
             return "Open", self._open_recent
         if self._is_complete and self.focused is self._hosts:

@@ -137,7 +137,9 @@ class WorkloadList(SteadyOptionList):
         last = "last here" if any(self._last_results.values()) else ""
         names = f" {self._columns('parameters', last).strip()}".rstrip()
         dashes = "─" * (self.outer_size.width - _BORDER_CELLS - len(f"Workloads {names}"))
-        title = Content.assemble("Workloads ", (dashes, "$foreground 30%"), names)
+        title = Content("Workloads")
+        if names:
+            title = Content.assemble("Workloads ", (dashes, "$foreground 30%"), names)
         put_border_titles(self, {0: title, 1: Content(count)})
         self.refresh()
 

@@ -85,8 +85,10 @@ LIVE_KEYS: list[BindingType] = [
     hidden("a", "stop_and_again", "Again", "Stop, and run it again; asks first"),
     *AXIS,
     *PANE_KEYS,
-    hidden("S", "stacks", "Stacks", "Show the line of code that each process is at, now"),
-    hidden("P", "profile", "Profile", "Profile the next 5 steps, with the framework's own profiler"),
+    hidden("S", "stacks", "Stacks", "Show the line that each process is at, now"),
+    hidden(
+        "P", "profile", "Profile", "Profile the next 5 steps, with the framework's own profiler"
+    ),
     hidden("y", "fit_axis", "Fit throughput", "Begin its axis above 0, or at 0 again"),
     hidden("O", "next_metric", "Next metric", "Show another metric in place of the loss"),
     hidden(

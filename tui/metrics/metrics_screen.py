@@ -45,7 +45,9 @@ from tui.widgets.chart import ChartPicture
 from tui.widgets.lines import first_parts, fit
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 38, 7
-_NOTHING_YET = "no metric yet: each that the training reports has a chart"
+_NOTHING_YET = "no metric yet: the loss comes with the first steps, others as they are reported"
+_HOW_TO_REPORT = "a loop of your own reports with dlmon.step(loss=loss)"
+_MOST_NAMED = 3
 # Stands for a run that doesn't report a quantity, so that each run's value keeps its place.
 _NO_CURVE = Curve(Series(), 0)
 _NO_MATCH = "no metric has such a name"
@@ -320,6 +322,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         problems = dict.fromkeys(file.points.problem for file in self._files)
         parts = (
             *(problem or "" for problem in problems),
+            _HOW_TO_REPORT * (not any(source.session.learning.names for source in self._sources)),
             f"the first {most:,} metrics" * (most >= MOST_METRICS),
             f"{self._left_out:,} more charts: / searches" * bool(self._left_out),
             self._group_text,
@@ -335,7 +338,11 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     def _group_text(self) -> str:
         if self._group != _ALL_GROUPS:
             return f"group {self._group}/"
-        return f"{len(self._groups)} groups: g" if len(self._groups) > 1 else ""
+        if len(self._groups) < 2:
+            return ""
+        named = " ".join(f"{group}/" for group in self._groups[:_MOST_NAMED])
+        more = f" and {len(self._groups) - _MOST_NAMED} more" * (len(self._groups) > _MOST_NAMED)
+        return f"groups {named}{more}: g shows one"
 
     def _place_text(self, t_ns: int) -> str:
         if self._x_axis == TIME:

@@ -48,6 +48,7 @@ _CHARTS = {
     MEMORY: "GiB",
 }
 _OWN = "this run"
+VALIDATION_MARK = "◆"
 _COMMIT_DIGITS = 7
 
 
@@ -522,7 +523,11 @@ def value_texts(curves: Sequence[Curve], at_cursor: Sequence[float | None] | Non
         newest = newest and curve.factor * newest
         texts.append(curve.why or _value_text(newest, unit))
     if len(curves) == 1 and (validations := curves[0].validations):
-        texts.append(f"val {curves[0].why_validation or _value_text(validations[-1][1], unit)}")
+        # The line and the dots of one chart are told apart by their names.
+        newest_text = curves[0].why_validation or _value_text(validations[-1][1], unit)
+        has_line = curves[0].newest is not None or curves[0].series.newest is not None
+        texts = [f"train {text}" for text in texts if has_line or text != "–"]
+        texts.append(f"{VALIDATION_MARK} val {newest_text}")
     return texts
 
 

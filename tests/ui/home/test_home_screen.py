@@ -266,7 +266,7 @@ async def test_tab_goes_through_the_panels_and_enter_does_what_the_footer_says(
         write_log(log_dir, records, f"run-{number}")
     async with show_home((120, 40)) as shown:
         for focused, does in (
-            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "Type command")),
+            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "Type")),
             *(("recent", "Open"), ("workloads", "Train")),
         ):
             await press(shown, "tab")

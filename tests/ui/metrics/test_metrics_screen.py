@@ -312,7 +312,8 @@ async def test_a_file_without_times_is_drawn_over_steps_by_group_and_by_pattern(
         await begin(app, pilot)
         text = screen_text(app)
         assert "over steps" in text
-        assert "21 more charts: / searches, 2 groups: g" in text
+        assert "21 more charts: / searches, groups grad/ perf/: g shows one" in text
+        assert "train 1.0000 · ◆ val 2.0000" in text
         assert "Loss" in text
         await pilot.press("g")
         await begin(app, pilot)

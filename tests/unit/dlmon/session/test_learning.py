@@ -37,6 +37,10 @@ def read(t, why=None, **values):
         ("valid/acc", ("acc", True)),
         ("Validation.acc", ("acc", True)),
         ("val_", ("val_", False)),
+        # Some name the pass behind.
+        ("Loss/val", ("Loss", True)),
+        ("Loss/train", ("Loss", False)),
+        ("loss_train", ("loss_train", False)),
         ("value_loss", ("value_loss", False)),
         ("evaluation", ("evaluation", False)),
         ("trainable", ("trainable", False)),

@@ -351,9 +351,10 @@ class MachineCharts(Widget):
         """The columns of the narrowest chart, not counting those much narrower than the CPU's."""
         if isinstance(self.screen.maximized, MachineTile):
             return self.screen.maximized.plot_columns
-        columns = self._cpu.plot_columns if self._cpu.display else _WITHOUT_CHART
+        columns = self._cpu.plot_columns if self._cpu.display else 0
         counts = (tile.plot_columns for tile in self._tiles if tile.display)
-        return min((count for count in counts if 10 * count > 9 * columns), default=columns)
+        wide = (count for count in counts if 10 * count > 9 * columns)
+        return min(wide, default=columns or _WITHOUT_CHART)
 
     def show(
         self,

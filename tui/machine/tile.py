@@ -366,10 +366,13 @@ class MachineTile(Chart):
         reading, room = self._reading, self.outer_size.width - 2 * _INDENT
         title, more, below = reading.title, [*reading.words], [note] if note else []
         problem = without_detail(reading.problem or self._stale, room - len(title) - 3)
+        if cell_len(problem) > room - len(title) - 3:
+            problem = problem.partition(" (")[0]
         value = f"{at}  {reading.value}".strip()
         below += reading.below
         if reading.short and cell_len(title) + cell_len(value) + 1 > room:
             value = f"{at}  {reading.short}".strip()
+            value = without_last_words(value, room - cell_len(title) - 1)
         used_texts = {reading.value, *reading.below}
         more += (
             figure.brief
@@ -378,6 +381,7 @@ class MachineTile(Chart):
         )
         ruler = self.ruler_of(self._picture.times)
         first, *rest = [problem] if problem else [text for text in (value, *more) if text] or [""]
+        rest = self._fitting_beside(title, first, rest)
         subtitle = [without_last_words(text, room) for text in below[:1]]
         for text in below[1:]:
             if cell_len("  ".join((*subtitle, text))) <= room:
@@ -387,6 +391,15 @@ class MachineTile(Chart):
         level = "high" if problem else level
         for name in LEVELS[1:]:
             self.set_class(level == name, f"-{name}")
+
+    def _fitting_beside(self, title: str, value: str, more: Iterable[str]) -> list[str]:
+        """Return the texts that fit after a value in the border, leaving out those too long."""
+        room, fitting = self.room_beside(title) - cell_len(value), list[str]()
+        for each in more:
+            if cell_len(each) + 2 <= room:
+                room -= cell_len(each) + 2
+                fitting.append(each)
+        return fitting
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         """Return the chart, with a row of memory below it if the reading has one."""

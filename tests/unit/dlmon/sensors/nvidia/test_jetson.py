@@ -1,6 +1,7 @@
-"""The GPU of a Jetson, from trees of its /proc and /sys as the boards' owners published them.
+"""The GPU of a Jetson, from trees of its /proc and /sys that are made up after documents.
 
-Sources: jetson_stats (issues 360 and 885, jtop/core), NVIDIA's Jetson Linux developer guide.
+The documents: jetson_stats (issues 360 and 885, jtop/core), NVIDIA's Jetson Linux developer guide.
+No tree was taken from a board.
 """
 
 from __future__ import annotations

@@ -231,11 +231,11 @@ class DlmonApp(BaseApp):
         except Exception:
             self.leave_all_running()
             raise
-        from dlmon.render.summary import Ending, print_exit_message, print_sweep_exit_message
+        from dlmon.render.summary import Ending, print_exit_message, print_experiment_exit_message
 
         usual = self.settings.usual_directory
         for run in self.sweeps:
-            print_sweep_exit_message(run, usual)
+            print_experiment_exit_message(run, usual)
         if code is None and self.return_code:
             # An error ended the app; Textual has printed it.
             self.leave_all_running()

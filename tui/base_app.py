@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from dlmon.comparison.references import Reference
     from dlmon.remote.connection import Connection
     from dlmon.sweep.runner import SweepRun
+    from dlmon.sweep.tries import TryRun
     from tui.home.home_screen import HomeScreen
-    from tui.sweep.sweep_screen import SweepScreen
+    from tui.sweep.experiment_screen import ExperimentScreen
 
 _ERROR_LENGTH = 400
 
@@ -28,7 +29,7 @@ class BaseApp(PunctualApp[int]):
     starting: Starting | None = None
     """The launch that the app waits for."""
     home: HomeScreen | None = None
-    sweep_screen: SweepScreen | None = None
+    sweep_screen: ExperimentScreen | None = None
     refused: str | None = None
     """The reason why dlmon could not show the session that it was started for."""
     previews_themes = False
@@ -38,7 +39,7 @@ class BaseApp(PunctualApp[int]):
         self.start, self.settings = start, start.settings
         self.directory, self.sources = start.directory, start.sources
         self.shown_sessions: list[ShownSession] = []
-        self.sweeps: list[SweepRun] = []
+        self.sweeps: list[SweepRun | TryRun] = []
         self.connections: list[Connection] = []
         self.references: dict[str, Reference] = {}
         """The run that each workload is compared with, if the user chose one."""
@@ -49,8 +50,8 @@ class BaseApp(PunctualApp[int]):
         self.saved_theme = ""
 
     @property
-    def running_sweep(self) -> SweepRun | None:
-        """The sweep that is running; there is at most one."""
+    def running_sweep(self) -> SweepRun | TryRun | None:
+        """The experiment that is running; there is at most one."""
         run = None if self.sweep_screen is None else self.sweep_screen.run
         return None if run is None or run.ended else run
 

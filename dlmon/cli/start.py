@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dlmon.session.follower import SessionFollower
     from dlmon.session.replay import ReplaySource
     from dlmon.sweep.runner import SweepRun
+    from dlmon.sweep.tries import TryRun
 
 
 def _lazy(module: str, name: str) -> Callable[..., Any]:
@@ -82,7 +83,7 @@ class Start:
         remote: a session of another host to show.
         watch_interval_s: watch the machine alone, with this time between samples.
         hosts: watch these hosts, by their names for ssh, instead of this machine.
-        sweep: a sweep to run and to show.
+        sweep: an experiment to run and to show.
         notice: a sentence to show first.
         verbose: print all figures of each session as the screen is left.
         sources: the sources of all screens.
@@ -98,7 +99,7 @@ class Start:
     remote: RemoteStart | None = None
     watch_interval_s: float | None = None
     hosts: tuple[str, ...] = ()
-    sweep: SweepRun | None = None
+    sweep: SweepRun | TryRun | None = None
     notice: str = ""
     verbose: bool = False
     sources: Sources = field(default_factory=Sources)

@@ -11,6 +11,7 @@ import click
 
 from dlmon.cli import click_options, shared
 from dlmon.cli.ab import pair_options
+from dlmon.cli.show import View
 from dlmon.cli.sweep import plan_of_script
 from dlmon.options.run_options import OPTIONS
 from dlmon.records import PairRule
@@ -28,8 +29,7 @@ cores unused; on a GPU also pinned memory, compilation and precision. It sets ea
 the script, which stays as it is, and compares it in pairs as dlmon ab does.
 
 It ends with what is proven to be faster and the lines to write, what did not help, and what could
-not be applied. What alters the training, or its loss over the same steps, is only suggested. It
-has no screen: it prints lines.
+not be applied. What alters the training, or its loss over the same steps, is only suggested.
 
 \b
 What would make my script faster?
@@ -46,6 +46,7 @@ The same, in at most five minutes, and with a wider interval
 )
 @click.argument("words", metavar="-- COMMAND...", nargs=-1)
 @pair_options(to="5%", window="10s")
+@click_options.plain_option
 @click_options.json_option
 @click_options.ascii_option
 @click_options.log_dir_option
@@ -57,6 +58,7 @@ def try_script(
     window_s: float,
     one_by_one: bool,
     directory: str | None,
+    plain: bool,
     as_json: bool,
     ascii: bool | None,
     log_dir: Path | None,
@@ -65,7 +67,7 @@ def try_script(
     """Try in a script what its figures speak for."""
     from dlmon.options.jobs import make_script_job
     from dlmon.options.sweep_options import begin_sweep, new_seed
-    from dlmon.render.try_lines import show_tries
+    from dlmon.sweep.tries import TryRun
     from dlmon.sweep.variants import AS_IT_IS, INJECTION
 
     settings = shared.settings_of(ascii)
@@ -83,4 +85,9 @@ def try_script(
 
     options = shared.read_checked(texts, settings)
     job = make_script_job(tuple(command), directory, log_directory, options)
-    return show_tries(job, rule, begin, as_json)
+    run, view = TryRun(job, rule, begin), View(settings, plain=plain, as_json=as_json)
+    if view.on_screen:
+        return view.open(log_directory, sweep=run)
+    from dlmon.render.try_lines import show_tries
+
+    return show_tries(run, as_json)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dlmon.figures import units
 from dlmon.figures.comparison import verdicts
 from dlmon.figures.pairs import loss_in, loss_texts, pair_findings
-from dlmon.figures.sections import Note, Section
+from dlmon.figures.sections import Level, Note, Section, Table
+from dlmon.figures.sweeps import run_text
+from dlmon.records import Status
 from dlmon.records.injections import KERAS, TORCH
+from dlmon.records.sanitize import clean
 from dlmon.sweep.candidates import Candidate, FirstRun
 from dlmon.sweep.pairs import broken_run, verdict_of
-from dlmon.sweep.tries import FirstSession, Judgement, Try
+from dlmon.sweep.tries import FirstSession, Judgement, Try, TryRun
 
 _HEADINGS = {
     Judgement.KEEP: "Faster",
@@ -22,6 +25,12 @@ _HEADINGS = {
     Judgement.FAILED: "Failed",
     Judgement.UNDECIDED: "Not decided",
 }
+
+
+_GAINS = (Judgement.KEEP, Judgement.SUGGESTION)
+_ALONE = "each was tried alone: together they may gain less"
+_WAITS, _TRYING = "waits", "trying"
+_LEVELS: Mapping[str, Level] = {Judgement.KEEP: "good", _TRYING: "strong"}
 
 
 def injection_text(candidate: Candidate) -> str:
@@ -57,7 +66,7 @@ def tries_sections(tries: Sequence[Try]) -> list[Section]:
         if not sentences:
             continue
         if judgement == Judgement.KEEP and len(sentences) > 1:
-            sentences.append("each was tried alone: together they may gain less")
+            sentences.append(_ALONE)
         sections.append(Note(tuple(sentences), "list", heading))
     return sections
 
@@ -66,12 +75,14 @@ def try_text(tried: Try) -> str:
     """Say what came of a try; a gain ends in the line to change."""
     name, sweep = injection_text(tried.candidate), tried.sweep
     if sweep is None:
-        return f"{name}: no time was left (--for)"
+        return f"{name}: {tried.skipped or tried.candidate.reason}"
     ratio = verdict_of(sweep).ratio
     if broken_run(sweep) is not None:
         return f"{name}: {pair_findings(sweep)[0]}"
     if ratio is None:
-        return f"{name}: no pair was completed in the time (--for)"
+        is_stopped = sweep.closed == Status.STOPPED
+        why = "it was stopped before a pair was complete"
+        return f"{name}: {why if is_stopped else 'no pair was completed in the time (--for)'}"
     pairs = units.counted(ratio.pairs, "pair")
     if ratio.low is None or ratio.high is None:
         return f"{name}: {verdicts.change(ratio.value)} as fast in {pairs}, which proves nothing"
@@ -83,6 +94,109 @@ def try_text(tried: Try) -> str:
         return text
     loss = loss_texts(loss_in(sweep)) or ["the loss was not compared"]
     return "; ".join([text, *loss, f"write {line_of(tried.candidate)}"])
+
+
+def tries_status(run: TryRun) -> str:
+    """Say how far the tries are: 1 of 3 settings tried."""
+    if run.stopping and not run.ended:
+        return "stopping"
+    if run.experiment is None:
+        return "ended" if run.ended else "a first run"
+    # The last one that has begun is under way.
+    begun = sum(tried.sweep is not None for tried in run.tries) - (not run.ended)
+    return f"{begun} of {units.counted(len(run.tries), 'setting')} tried"
+
+
+def first_run_texts(run: TryRun) -> list[str]:
+    """Describe the run of the script as it is, and say what it is for."""
+    if run.follower is None:
+        return ["the script as it is  starting …"]
+    figures = run_text("the script as it is", run.follower.snapshot())
+    return [figures, "where the time of a step goes says what to try"]
+
+
+def tries_table(tries: Sequence[Try], is_over: bool) -> Table:
+    """Return a row for each injection: its state, its ratio, and why it is kept or not."""
+    rows = tuple(_row(tried, is_over) for tried in tries)
+    levels = tuple(_LEVELS.get(row[1], "") for row in rows)
+    return Table(("setting", "state", "as fast", "95 % interval", ""), rows, levels=levels)
+
+
+def _row(tried: Try, is_over: bool) -> tuple[str, ...]:
+    sweep, state = tried.sweep, f"{tried.judgement}"
+    if not is_over and tried.skipped is None and (sweep is None or sweep.closed is None):
+        state = _WAITS if sweep is None else _TRYING
+    ratio, value, span = None if sweep is None else verdict_of(sweep).ratio, "", ""
+    if ratio is not None:
+        value = verdicts.change(ratio.value)
+        if ratio.low is not None and ratio.high is not None:
+            span = verdicts.interval(ratio.low, ratio.high)
+    return injection_text(tried.candidate), state, value, span, _why(tried, state)
+
+
+def _why(tried: Try, state: str) -> str:
+    """Say why a setting is tried, kept or not."""
+    candidate, sweep = tried.candidate, tried.sweep
+    if sweep is None or state == _TRYING:
+        return tried.skipped or candidate.reason
+    if state == Judgement.KEEP:
+        return f"write {line_of(candidate)}"
+    if state == Judgement.SUGGESTION:
+        return "alters the training" if candidate.kind.alters_training else "the loss differs"
+    if state == Judgement.NO_GAIN:
+        ratio = verdict_of(sweep).ratio
+        return "slower" if ratio is not None and ratio.is_proven else "no clear difference"
+    if (broken := broken_run(sweep)) is not None:
+        return broken[1].reason or f"{broken[1].status}"
+    return try_text(tried).partition(": ")[2]
+
+
+def try_sentences(tried: Try) -> list[str]:
+    """Return what the pairs of a try say so far, with the line to write after the verdict."""
+    if tried.sweep is None:
+        return [try_text(tried)]
+    sentences = pair_findings(tried.sweep)
+    if tried.sweep.closed is not None and tried.judgement in _GAINS:
+        sentences.insert(1, f"write {line_of(tried.candidate)}")
+    return sentences
+
+
+def tries_findings(run: TryRun) -> list[str]:
+    """Return what came of all tries: the gains with the lines to write, then the others."""
+    if run.first is None or run.first.run is None or run.first.problem is not None:
+        return []
+    if not run.tries:
+        return candidates_text((), run.first.run)
+    by_judgement = {j: [t for t in run.tries if t.judgement == j] for j in Judgement}
+    kept = by_judgement[Judgement.KEEP]
+    sentences = [f"{_gain(tried)}: write {line_of(tried.candidate)}" for tried in kept]
+    if len(kept) > 1:
+        sentences.append(_ALONE)
+    if not any(by_judgement[judgement] for judgement in _GAINS):
+        sentences.append("nothing is proven to be faster")
+    for tried in by_judgement[Judgement.SUGGESTION]:
+        why = _why(tried, Judgement.SUGGESTION)
+        sentences.append(f"{_gain(tried)}, but {why}: {line_of(tried.candidate)}")
+    for judgement in Judgement:
+        names = [injection_text(tried.candidate) for tried in by_judgement[judgement]]
+        if names and judgement not in _GAINS:
+            sentences.append(f"{judgement}: {', '.join(names)}")
+    return sentences
+
+
+def _gain(tried: Try) -> str:
+    assert tried.sweep is not None
+    ratio = verdict_of(tried.sweep).ratio
+    assert ratio is not None
+    return f"{injection_text(tried.candidate)} is {verdicts.change(ratio.value)} as fast"
+
+
+def tries_problems(run: TryRun) -> list[str]:
+    """Return why nothing, or not all, could be tried."""
+    problems = [run.problem] if run.problem is not None else []
+    if run.first is not None and run.first.problem is not None:
+        problems.append(f"the script as it is: {run.first.problem}; nothing was tried")
+    return [clean(problem) for problem in problems]
 
 
 def line_of(candidate: Candidate) -> str:

@@ -34,7 +34,7 @@ from dlmon.sweep.commit_trees import (
     repository_of,
 )
 from dlmon.sweep.log import list_sweeps
-from dlmon.sweep.pairs import MOST_PAIRS
+from dlmon.sweep.pairs import MOST_PAIRS, least_seconds
 from dlmon.sweep.plan import (
     HOST,
     Combination,
@@ -116,8 +116,7 @@ def make_script_plan(
         if HOST in keys:
             raise SweepError("both runs of a pair are made on one machine: vary host in a sweep")
         repeats = MOST_PAIRS + 1
-        # The first run of each side, and a pair.
-        least_s = 4 * (pairs.window_s or 0.0)
+        least_s = least_seconds(pairs)
         if pairs.for_s < least_s:
             raise SweepError(
                 f"--for is too short for a pair: the first run of each side and a pair take more "

@@ -38,6 +38,7 @@ from dlmon.render.wrap import between_words, first_words, wrapped
 from dlmon.session.follower import SessionFollower
 from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.runner import SweepRun
+from dlmon.sweep.tries import TryRun
 
 # Lines of the summary are cut at this length, as a log may hold anything.
 LONGEST_TEXT = 1_000
@@ -270,8 +271,13 @@ def leaving_running_on_error(
         raise
 
 
-def print_sweep_exit_message(run: SweepRun, usual: Path | None = None) -> None:
-    """Print the findings and problems of a sweep, and how to resume it."""
+def print_experiment_exit_message(run: SweepRun | TryRun, usual: Path | None = None) -> None:
+    """Print the findings and problems of an experiment, and how to resume it."""
+    if not isinstance(run, SweepRun):
+        from dlmon.render.try_lines import print_tries
+
+        print_tries(run)
+        return
     sweep = run.writer.header.id
     name = id_with_name(sweep, read_label(run.writer.path))
     for sentence in in_short(findings(run.sweep), _MOST_FINDINGS):

@@ -5,76 +5,83 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import replace
 
-from dlmon.exit_codes import DONE, FAILED
+from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.figures.sweeps import problems_of
-from dlmon.figures.tries import candidates_text, tries_json, tries_sections
-from dlmon.protocol.job import Job
-from dlmon.records import PairRule
+from dlmon.figures.tries import candidates_text, tries_json, tries_problems, tries_sections
 from dlmon.render.console import print_error, table_console
 from dlmon.render.lines import print_sections
 from dlmon.render.sweep_lines import SweepLines, print_at_once
-from dlmon.sweep.candidates import Candidate, candidates_of
-from dlmon.sweep.runner import SHOWN_LINES, SweepRun
-from dlmon.sweep.tries import FirstSession, Try, run_as_it_is
-from dlmon.system.signals import done_or_signalled
+from dlmon.sweep.runner import SweepRun
+from dlmon.sweep.tries import TryRun
+from dlmon.system.signals import on_signals
 
 
-def show_tries(
-    job: Job, rule: PairRule, begin: Callable[[Candidate, PairRule], SweepRun], as_json: bool
-) -> int:
-    """Run a script as it is, try what its figures speak for, and return the exit code.
+def show_tries(run: TryRun, as_json: bool) -> int:
+    """Try injections, print lines, or only the outcome as JSON; return the exit code."""
+    lines = _TryLines(run, as_json)
+    asyncio.run(lines.run())
+    if not as_json:
+        print_tries(run)
+    elif run.first is not None and run.first.problem is None:
+        print(json.dumps(tries_json(run.first, run.tries)))
+    sys.stdout.flush()
+    return run.exit_code if lines.exit_code is None else lines.exit_code
 
-    Args:
-        job: the script as it is.
-        rule: the rule of all experiments; its time is that of all together.
-        begin: begins the experiment of a candidate.
-        as_json: print the outcome as JSON, and nothing else.
-    """
-    ends_at = time.monotonic() + rule.for_s
-    say = _silent if as_json else print_at_once
-    say("the script as it is")
-    first, exit_code = asyncio.run(done_or_signalled(run_as_it_is(job, rule)))
-    if first is None:
-        return exit_code
-    if first.problem is not None or first.run is None:
-        return _fail(first)
-    candidates = candidates_of(first.run)
-    for text in candidates_text(candidates, first.run):
-        say(text)
-    tries: list[Try] = []
-    for number, candidate in enumerate(candidates):
-        left_s = ends_at - time.monotonic()
-        if left_s <= 0 or exit_code:
-            tries.append(Try(candidate))
-            continue
-        run = begin(candidate, replace(rule, for_s=left_s / (len(candidates) - number)))
-        lines = SweepLines(run, silent=as_json)
-        asyncio.run(lines.run())
-        exit_code = lines.exit_code or DONE
-        for problem in problems_of(run):
-            print_error(problem)
-        tries.append(Try(candidate, run.writer.header.id, run.sweep))
-    if as_json:
-        print(json.dumps(tries_json(first, tries)))
-    elif tries:
+
+def print_tries(run: TryRun) -> None:
+    """Print what came of the tries, and why there is nothing."""
+    if run.tries:
         console = table_console()
         console.print()
-        print_sections(console, tries_sections(tries))
-    sys.stdout.flush()
-    return exit_code
-
-
-def _fail(first: FirstSession) -> int:
-    lines = [line.text for line in first.snapshot.output if line.text.strip()]
-    for line in lines[-SHOWN_LINES:]:
+        print_sections(console, tries_sections(run.tries))
+    for line in run.last_lines:
         print(f"  {line}", file=sys.stderr)
-    print_error(f"the script as it is: {first.problem}; nothing was tried")
-    return FAILED
+    for problem in tries_problems(run):
+        print_error(problem)
 
 
-def _silent(text: str) -> None:
-    """Print nothing."""
+class _TryLines:
+    """Runs the tries to their end, or to Ctrl-C."""
+
+    def __init__(self, run: TryRun, silent: bool) -> None:
+        self.exit_code: int | None = None
+        self._run, self._silent, self._has_said = run, silent, False
+
+    async def run(self) -> None:
+        on_signals(self._end)
+        self._say("the script as it is")
+        self._tries = asyncio.create_task(self._run.run(self._make_runs))
+        await asyncio.wait({self._tries})
+        if not self._tries.cancelled():
+            self._tries.result()
+        self._say_candidates()
+
+    async def _make_runs(self, run: SweepRun) -> None:
+        self._say_candidates()
+        lines = SweepLines(run, self._silent)
+        await lines.run()
+        on_signals(self._end)
+        for problem in problems_of(run):
+            print_error(problem)
+        if lines.exit_code is not None:
+            self.exit_code = lines.exit_code
+            self._run.stop()
+
+    def _say_candidates(self) -> None:
+        first = self._run.first
+        if self._has_said or first is None or first.run is None or first.problem is not None:
+            return
+        self._has_said = True
+        for text in candidates_text([tried.candidate for tried in self._run.tries], first.run):
+            self._say(text)
+
+    def _end(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+        if self._run.stopping or exit_code != INTERRUPTED_BY_USER:
+            self._tries.cancel()
+        self._run.stop()
+
+    def _say(self, text: str) -> None:
+        if not self._silent:
+            print_at_once(text)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dlmon.comparison.compared_run import rate_of_script, timing_by
 from dlmon.quantities import SAMPLES_PER_SECOND, STEPS_PER_SECOND, TOKENS_PER_SECOND
-from dlmon.records import Doubt, Outcome, Result, RunStatus, Slot
+from dlmon.records import Doubt, Outcome, PairRule, Result, RunStatus, Slot
 from dlmon.records.record import record
 from dlmon.statistics.pairs import PairedRatio, paired_ratio, pairs_needed
 from dlmon.sweep.progress import Sweep
@@ -184,6 +184,11 @@ def verdict_of(sweep: Sweep) -> Verdict:
         needed=pairs_needed(counted, rule.to),
         metric=rate_metric(sweep),
     )
+
+
+def least_seconds(rule: PairRule) -> float:
+    """Return the time that an experiment needs for the first run of each side and a pair."""
+    return 4 * (rule.window_s or 0.0)
 
 
 def is_slower_by(verdict: Verdict, share: float) -> bool | None:

@@ -104,9 +104,18 @@ class SweepRun:
         return self.writer.sweep
 
     @property
+    def path(self) -> Path:
+        """The log of the sweep."""
+        return self.writer.path
+
+    @property
     def directory(self) -> Path:
         """The log directory of the sweep and of its sessions on this host."""
-        return log_directory_of(self.writer.path)
+        return log_directory_of(self.path)
+
+    @property
+    def hosts(self) -> tuple[str | None, ...]:
+        return self.sweep.plan.hosts
 
     @property
     def seconds_left(self) -> float | None:

@@ -163,6 +163,7 @@ def test_no_letter_stops_a_run_without_a_question():
         *("QuitScreen", "StopScreen", "AgainScreen", "OutOfQueueScreen"),
         "SweepStopScreen",
         "SweepGoOnScreen",
+        "TryStopScreen",
         # Its jobs go on either way.
         "SweepLeaveScreen",
     }

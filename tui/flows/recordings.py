@@ -211,7 +211,7 @@ async def delete(app: BaseApp, request: Delete) -> None:
     problems = []
     for log in request.logs:
         # The lock of a sweep does not stop the process that holds it.
-        if any(run.writer.path == log and not run.ended for run in app.sweeps):
+        if any(run.path == log and not run.ended for run in app.sweeps):
             problems.append(f"{id_of(log)} is running: stop it first")
             continue
         try:

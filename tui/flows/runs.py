@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from dlmon.protocol.job import Job
     from dlmon.sweep.plan import Plan
     from dlmon.sweep.runner import SweepRun
+    from dlmon.sweep.tries import TryRun
     from tui.base_app import BaseApp
     from tui.screens.starting import StartingScreen
-    from tui.sweep.sweep_screen import SweepScreen
+    from tui.sweep.experiment_screen import ExperimentScreen
     from workloads.catalog import Workload
 
 
@@ -188,13 +189,19 @@ def _show_started(app: BaseApp, log: Path, starting: Starting, waiting: Starting
     replace_waiting(app, waiting, screen, replaced)
 
 
-def sweep_screen(app: BaseApp, run: SweepRun) -> SweepScreen:
-    """Return the screen of a sweep, which starts its runs."""
+def sweep_screen(app: BaseApp, run: SweepRun | TryRun) -> ExperimentScreen:
+    """Return the screen of an experiment, which starts its runs."""
+    from dlmon.sweep.runner import SweepRun
     from tui.sweep.pair_screen import PairScreen
     from tui.sweep.sweep_screen import SweepScreen
+    from tui.sweep.try_screen import TryScreen
 
-    kind = SweepScreen if run.sweep.plan.pairs is None else PairScreen
-    screen = kind(run, usual_directory=app.settings.usual_directory)
+    screen: ExperimentScreen
+    if isinstance(run, SweepRun):
+        kind = SweepScreen if run.sweep.plan.pairs is None else PairScreen
+        screen = kind(run, usual_directory=app.settings.usual_directory)
+    else:
+        screen = TryScreen(run)
 
     def forget_sweep() -> None:
         if app.sweep_screen is screen:

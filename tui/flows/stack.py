@@ -38,7 +38,7 @@ def is_busy(app: BaseApp) -> bool:
     if app.starting is not None:
         return True
     if app.running_sweep is not None:
-        here = None in app.running_sweep.sweep.plan.hosts
+        here = None in app.running_sweep.hosts
         app.show_error(_SWEEP_RUNS if here else "the sweep is still running: stop it first")
         return True
     running = next((session for session in app.shown_sessions if session.needs_us), None)
@@ -52,7 +52,7 @@ def is_busy(app: BaseApp) -> bool:
 def is_swept(app: BaseApp, host: str) -> bool:
     """Return whether a sweep has runs on a host, and if so, show an error."""
     sweep = app.running_sweep
-    if sweep is None or host not in sweep.sweep.plan.hosts:
+    if sweep is None or host not in sweep.hosts:
         return False
     app.show_error(_SWEEP_RUNS)
     return True

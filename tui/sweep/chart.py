@@ -88,6 +88,10 @@ class RunCurves(CurveChart):
         if known:
             self._curves[number] = known
 
+    def forget(self) -> None:
+        """Forget all runs, because others follow."""
+        self._curves.clear()
+
     @property
     def has_curves(self) -> bool:
         return bool(self._curves)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
 from dlmon.exit_codes import INTERRUPTED_BY_USER
 from dlmon.records import Event
+from dlmon.sweep.hosts import CurrentRun
 from dlmon.sweep.runner import SweepRun
-from tui.messages import GoBack, NotifyEnd
+from dlmon.sweep.tries import TryRun
+from tui.messages import GoBack, NotifyEnd, ShowSweptSession
 from tui.screens.base import HELP, PALETTE, SESSIONS, THEME, TickingScreen, hidden
 from tui.screens.filtered import ROW_KEYS
 from tui.screens.question import ONCE_MORE, AnswerButton, QuestionScreen, stay
+from tui.widgets.tables import RowList
 
 _NOW = AnswerButton("stop", "s", "Stop now", "the current run counts as not run", "error", "Now")
 _LATER = "the current run is completed, and no other starts"
@@ -65,6 +69,8 @@ class ExperimentScreen(TickingScreen):
         clock: CLOCK_MONOTONIC in seconds.
     """
 
+    STOP: ClassVar[type[QuestionScreen]] = SweepStopScreen
+    RUNS: ClassVar[str] = "The sweep is still running."
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Show the highlighted combination's session"),
         Binding("s", "stop", "Stop", tooltip="Stop now, or after this run; asks first"),
@@ -78,17 +84,24 @@ class ExperimentScreen(TickingScreen):
         hidden("ctrl+c,ctrl+q", "leave"),
     ]
 
-    def __init__(self, run: SweepRun, rest: str, clock: Callable[[], float]) -> None:
+    run: SweepRun | TryRun
+    _table: RowList
+
+    def __init__(self, run: SweepRun | TryRun, rest: str, clock: Callable[[], float]) -> None:
         super().__init__()
         self.run = run
-        self._rest = ("", rest)
+        self._rest = (("", rest),) if rest else ()
         self._clock = clock
         self._begun_at = clock()
         self._ended_at: float | None = None
-        self._changed = True
+        self._changed = self._follows = True
         self._leave_when_ended = False
         self._has_left = False
         run.on_event = self._take_event
+
+    @property
+    def path(self) -> Path | None:
+        return self.run.path
 
     @property
     def elapsed_s(self) -> float:
@@ -100,7 +113,16 @@ class ExperimentScreen(TickingScreen):
         raise NotImplementedError
 
     def prepare_parts(self) -> None:
-        """Set what stays as it is while the experiment runs."""
+        """Set what stays as it is while the experiment runs, and the table."""
+        raise NotImplementedError
+
+    def paint_highlighted(self) -> None:
+        """Paint what depends on the highlighted row."""
+        raise NotImplementedError
+
+    def action_show(self) -> None:
+        """Show the session of the highlighted row."""
+        raise NotImplementedError
 
     def on_mount(self) -> None:
         self.prepare_parts()
@@ -136,9 +158,9 @@ class ExperimentScreen(TickingScreen):
 
     def action_stop(self) -> None:
         """Ask whether and when to stop the sweep, or whether to go on after all."""
-        question: QuestionScreen = SweepStopScreen(after=(self._rest,))
+        question: QuestionScreen = self.STOP(after=self._rest)
         if self.run.leaves_jobs:
-            question = SweepLeaveScreen(after=(self._rest,))
+            question = SweepLeaveScreen(after=self._rest)
         elif self.run.stops_after_run:
             question = SweepGoOnScreen()
         self.ask(question, partial(self._take_answer, False))
@@ -150,10 +172,9 @@ class ExperimentScreen(TickingScreen):
         elif self._leave_when_ended:
             self._go(interrupted=True)
         elif self.run.leaves_jobs:
-            self.ask(SweepLeaveScreen(after=(self._rest,)), partial(self._take_answer, True))
+            self.ask(SweepLeaveScreen(after=self._rest), partial(self._take_answer, True))
         else:
-            sentence = "The sweep is still running."
-            question = SweepStopScreen(sentence, after=(ONCE_MORE, self._rest))
+            question = self.STOP(self.RUNS, after=(ONCE_MORE, *self._rest))
             self.ask(question, partial(self._take_answer, True))
 
     def _take_answer(self, leaves: bool, answer: str) -> None:
@@ -174,3 +195,34 @@ class ExperimentScreen(TickingScreen):
             self._has_left = True
             self.exit_code = INTERRUPTED_BY_USER if interrupted else self.run.exit_code
             self.post_message(GoBack(self))
+
+    def on_row_list_highlighted(self) -> None:
+        self.paint_highlighted()
+
+    def on_row_list_row_chosen(self) -> None:
+        self._follows = False
+        self.action_show()
+
+    def show_current(self, current: CurrentRun | None) -> bool:
+        """Show a run that is under way; return whether there is one with a session."""
+        if current is None or current.follower is None:
+            return False
+        follower = current.follower
+        session = follower.session.header.id
+        self.post_message(ShowSweptSession(follower.path, current.host, session, True))
+        return True
+
+    def action_move(self, steps: int) -> None:
+        """Move the highlight, and don't follow the current run."""
+        self._follows = False
+        self._table.move(steps)
+
+    def action_move_page(self, direction: int) -> None:
+        self._follows = False
+        self._table.move_page(direction)
+
+    def action_follow(self) -> None:
+        """Keep the highlight on the current run."""
+        self._follows = True
+        self._changed = True
+        self.tick()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -21,9 +22,12 @@ from dlmon.figures.pairs import (
     verdict_in_short,
 )
 from dlmon.log.folder import log_of
-from dlmon.sweep.pairs import NEW, Pair, Verdict, broken_run, verdict_of
+from dlmon.session.session import Session
+from dlmon.sweep.pairs import BASE, NEW, Pair, Verdict, broken_run, verdict_of
 from dlmon.sweep.plan import Plan
 from dlmon.sweep.progress import Sweep
+from dlmon.sweep.runner import SweepRun
+from dlmon.sweep.variants import AS_IT_IS
 from tui.drawing.pair_dots import axis_reach, axis_row, dot_row, interval_row
 from tui.messages import ShowSweptSession
 from tui.sweep.chart import RunCurves
@@ -186,6 +190,69 @@ class PartRows(Lines):
     show = shows(rows)
 
 
+class PairPanels(Container):
+    """The pairs, the parts of a step, and the losses of both sides where there is room."""
+
+    _sweep: Sweep | None = None
+
+    def compose(self) -> ComposeResult:
+        yield PairRows(id="table")
+        yield PartRows(id="parts")
+        yield RunCurves()
+
+    def on_mount(self) -> None:
+        self.pairs, self._curves = self.query_one(PairRows), self.query_one(RunCurves)
+        self._curves.display = False
+        self.query_one(PartRows).set_titles("Where it comes from", "ms a step")
+
+    @property
+    def session(self) -> str | None:
+        """The session of new in the highlighted pair."""
+        pairs = self.pairs.pairs
+        return pairs[max(0, self.pairs.index)].new.session if pairs else None
+
+    def show(self, sweep: Sweep) -> None:
+        if sweep is not self._sweep:
+            self._sweep = sweep
+            self.remove_class("-alone")
+            self._curves.forget()
+            # The newest pair of the other experiment is highlighted.
+            self.pairs.move(self.pairs.count)
+        unit = RATE_UNITS[verdict_of(sweep).metric]
+        self.pairs.set_titles(f"Pairs, {unit}")
+        self.pairs.show(sweep)
+        causes, parts = causes_in(sweep), self.query_one(PartRows)
+        # As high as its rows, its heading and its border.
+        parts.styles.height = 3 if causes is None else min(_MOST_PARTS, len(causes.parts)) + 4
+        parts.show(sweep)
+
+    def show_alone(self, session: Session) -> None:
+        """Draw the losses of a run that is no run of a pair."""
+        self.add_class("-alone")
+        self._curves.take(BASE, session)
+        self._curves.display = self._curves.has_curves
+        self._curves.show_runs(BASE, AS_IT_IS)
+
+    def show_current(self, run: SweepRun) -> None:
+        """Draw the losses of both sides where there is room below the pairs."""
+        for current in run.current.values():
+            if current.follower is not None:
+                self._curves.take(current.slot.combination, current.follower.session)
+        has_room = self.screen.size.height >= _WITH_CURVES
+        has_curves = self._curves.display = self._curves.has_curves and has_room
+        # As high as its rows, its heading, the row of all pairs and its border.
+        self.pairs.styles.height = max(_LEAST_ROWS, self.pairs.count + 4) if has_curves else "1fr"
+        self._curves.show_runs(NEW, side_names(run.sweep.plan)[NEW])
+
+
+def show_headline(headline: Headline, sweep: Sweep, sentences: Sequence[str]) -> None:
+    """Show the verdict of an experiment of pairs, and the sentences behind it."""
+    claim = claim_of(verdict_of(sweep))
+    is_bad = broken_run(sweep) is not None or claim == "slower"
+    style = BAD if is_bad else GOOD if claim == "faster" else STRONG
+    headline.show(verdict_in_short(sweep), sentences or [_BEFORE_A_PAIR], style)
+
+
 class PairScreen(SweepScreen):
     """An experiment of pairs, whose runs this screen starts."""
 
@@ -194,62 +261,37 @@ class PairScreen(SweepScreen):
     def compose_parts(self) -> ComposeResult:
         yield PairTopLine()
         yield Headline(id="headline")
-        with Container(id="sweep"):
-            yield PairRows(id="table")
-            yield PartRows(id="parts")
-            yield RunCurves()
+        yield PairPanels(id="sweep")
         yield SweepSentences(id="runs")
         yield SweepProgress(id="progress")
 
     def prepare_parts(self) -> None:
-        self._pairs, self._curves = self.query_one(PairRows), self.query_one(RunCurves)
-        self._curves.display = False
-        self.query_one(PartRows).set_titles("Where it comes from", "ms a step")
+        self._panels = self.query_one(PairPanels)
 
     def paint_results(self) -> None:
         sweep = self.run.sweep
-        unit = RATE_UNITS[verdict_of(sweep).metric]
-        self._pairs.set_titles(f"Pairs, {unit}")
-        self._pairs.show(sweep)
-        causes, parts = causes_in(sweep), self.query_one(PartRows)
-        # As high as its rows, its heading and its border.
-        parts.styles.height = 3 if causes is None else min(_MOST_PARTS, len(causes.parts)) + 4
-        parts.show(sweep)
-        is_bad = broken_run(sweep) is not None or claim_of(verdict_of(sweep)) == "slower"
-        is_good = claim_of(verdict_of(sweep)) == "faster"
-        style = BAD if is_bad else GOOD if is_good else STRONG
-        sentences = pair_findings(sweep) or [_BEFORE_A_PAIR]
-        self.query_one(Headline).show(verdict_in_short(sweep), sentences, style)
+        self._panels.show(sweep)
+        show_headline(self.query_one(Headline), sweep, pair_findings(sweep))
         self.paint_current()
 
     def paint_highlighted(self) -> None:
         """Do nothing: all sentences are about all pairs."""
 
     def paint_current(self) -> None:
-        """Draw the losses of both sides where there is room below the pairs."""
-        for run in self.run.current.values():
-            if run.follower is not None:
-                self._curves.take(run.slot.combination, run.follower.session)
-        self._curves.display = self._curves.has_curves and self.size.height >= _WITH_CURVES
-        # As high as its rows, its heading, the row of all pairs and its border.
-        has_curves = self._curves.display
-        self._pairs.styles.height = max(_LEAST_ROWS, self._pairs.count + 4) if has_curves else "1fr"
-        self._curves.show_runs(NEW, side_names(self.run.sweep.plan)[NEW])
+        self._panels.show_current(self.run)
 
     def action_show(self) -> None:
         """Show the current session; without one, the run of new in the highlighted pair."""
-        pairs = self._pairs.pairs
         if self.show_current(next(iter(self.run.current.values()), None)):
             return
-        if pairs:
-            result = pairs[max(0, self._pairs.index)].new
-            log = log_of(self.run.directory / result.session)
-            self.post_message(ShowSweptSession(log, None, result.session))
+        if (session := self._panels.session) is not None:
+            log = log_of(self.run.directory / session)
+            self.post_message(ShowSweptSession(log, None, session))
         else:
             self.notify("nothing was run yet", severity="warning", markup=False)
 
     def action_move(self, steps: int) -> None:
-        self._pairs.move(steps)
+        self._panels.pairs.move(steps)
 
     def action_move_page(self, direction: int) -> None:
-        self._pairs.move_page(direction)
+        self._panels.pairs.move_page(direction)

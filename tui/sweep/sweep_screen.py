@@ -63,12 +63,11 @@ from tui.widgets.lines import (
     shows,
     wrapped,
 )
-from tui.widgets.tables import MARGIN, RowList
+from tui.widgets.tables import MARGIN, STYLES, RowList
 
 _WITH_TWO_CHARTS = 100
 """The least width of the screen for two charts beside each other."""
 _MOST_CELLS, _LONGEST_BAR = 20, 40
-_STYLES = {"dim": MUTED, "strong": STRONG, "bad": BAD}
 
 
 class SweepTopLine(Lines):
@@ -134,6 +133,17 @@ def status_row(run: SweepRun, elapsed_s: float) -> TextRow:
     return (status, style), (f"  {units.clock(elapsed_s)}", PLAIN)
 
 
+def current_text(run: SweepRun, current: CurrentRun) -> str:
+    """Return the state of a run that is under way."""
+    plan, slot, follower = run.sweep.plan, current.slot, current.follower
+    name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
+    if follower is None:
+        return f"{name}  starting …"
+    if current.host is not None and follower.problem is not None:
+        return f"{name}  {follower.problem}"
+    return run_text(name, follower.snapshot())
+
+
 class SweepTable(RowList):
     """The combinations of a sweep."""
 
@@ -172,8 +182,7 @@ class SweepTable(RowList):
         """Write the table for this width, which may leave a column out, and return its rows."""
         lines = [] if self._table is None else lines_of([self._table], width - MARGIN - 1)
         self._lines = [
-            ((" ", PLAIN), *((text, _STYLES.get(style, PLAIN)) for text, style in line))
-            for line in lines
+            ((" ", PLAIN), *((text, STYLES[style]) for text, style in line)) for line in lines
         ]
         return super().draw(width, height)
 
@@ -193,6 +202,8 @@ class SweepScreen(ExperimentScreen):
     """
 
     CSS_PATH = "sweep.tcss"
+    run: SweepRun
+    _table: SweepTable
     HELP_PAGES = (Path(__file__).with_name("sweep.md"),)
 
     def __init__(
@@ -204,12 +215,7 @@ class SweepScreen(ExperimentScreen):
         self._resume = resumed_by(run.writer.header.id, run.directory, usual_directory)
         again = "It is taken up again by" if run.leaves_jobs else "The rest is run by"
         super().__init__(run, f"{again}  {self._resume}", clock)
-        self._follows = True
         self._queued = run.queued
-
-    @property
-    def path(self) -> Path:
-        return self.run.writer.path
 
     def compose_parts(self) -> ComposeResult:
         yield SweepTopLine()
@@ -322,40 +328,15 @@ class SweepScreen(ExperimentScreen):
             line.show(sentences, MUTED)
             line.display = bool(sentences)
         else:
-            current = [self._run_text(current) for current in run.current.values()]
+            current = [current_text(run, current) for current in run.current.values()]
             connecting = [f"{host}  connecting …" for host in run.connecting]
             line.show([*run.notes, *current, *connecting], PLAIN)
             line.display = bool(current or connecting or run.notes)
-
-    def _run_text(self, current: CurrentRun) -> str:
-        plan, slot, follower = self.run.sweep.plan, current.slot, current.follower
-        name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
-        if follower is None:
-            return f"{name}  starting …"
-        if current.host is not None and follower.problem is not None:
-            return f"{name}  {follower.problem}"
-        return run_text(name, follower.snapshot())
 
     @property
     def end_text(self) -> str:
         text = f"{self.run.writer.header.id} {status_of(self.run)}"
         return ": ".join([text, *findings(self.run.sweep)[:1]])
-
-    def on_row_list_highlighted(self) -> None:
-        self.paint_highlighted()
-
-    def on_row_list_row_chosen(self) -> None:
-        self._follows = False
-        self.action_show()
-
-    def show_current(self, current: CurrentRun | None) -> bool:
-        """Show a run that is under way; return whether there is one with a session."""
-        if current is None or current.follower is None:
-            return False
-        follower = current.follower
-        session = follower.session.header.id
-        self.post_message(ShowSweptSession(follower.path, current.host, session, True))
-        return True
 
     def action_show(self) -> None:
         """Show the running session of the highlighted combination, else its last."""
@@ -372,21 +353,6 @@ class SweepScreen(ExperimentScreen):
                 return
         why = self._table.notes[index] or "nothing was run there yet"
         self.notify(why, severity="warning", markup=False)
-
-    def action_move(self, steps: int) -> None:
-        """Move the highlight, and don't follow the current run."""
-        self._follows = False
-        self._table.move(steps)
-
-    def action_move_page(self, direction: int) -> None:
-        self._follows = False
-        self._table.move_page(direction)
-
-    def action_follow(self) -> None:
-        """Keep the highlight on the current run."""
-        self._follows = True
-        self._changed = True
-        self.tick()
 
 
 HINT = "Enter an option and its values, or a number of runs."

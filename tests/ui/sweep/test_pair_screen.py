@@ -6,55 +6,20 @@ and accept with `pytest tests/ui/sweep/test_pair_screen.py --snapshot-update`.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
-from fakes.compared import side
 from fakes.screens import Shown
-from fakes.sweeps import ended, pairs_plan, result_of
+from fakes.still_pairs import MS, StillRun
+from fakes.sweeps import pairs_plan, result_of
 
-from dlmon.records import Began, Closed, Doubt, Slot, Status
+from dlmon.records import Closed, Doubt, Status
 from dlmon.sweep.log import SweepWriter, new_header
-from dlmon.sweep.runner import SweepRun
 from tui.drawing.pair_dots import axis_reach, dot_row, interval_row
 from tui.messages import ShowSweptSession
 from tui.sweep.pair_screen import PairRows, PairScreen
 
 SIZES = ((80, 24), (120, 40))
-MS = [(0.200, 0.212), (0.201, 0.214), (0.199, 0.211), (0.200, 0.213), (0.201, 0.215)]
-
-
-class StillRun(SweepRun):
-    """An experiment whose runs a test makes; it ends when `over` is set."""
-
-    def __init__(self, writer):
-        super().__init__(writer, make_job=None, refusal=None)
-        self.over = asyncio.Event()
-
-    async def run(self):
-        await self.over.wait()
-        self.ended = True
-
-    def make(self, *pairs):
-        """Make the warm-up and these pairs, each the milliseconds of a sample of both sides."""
-        for repeat, pair in enumerate([(0.3, 0.3), *pairs]):
-            for number, run in enumerate(pair):
-                result = result_of(run) if isinstance(run, float) else run
-                end = ended(Slot(number, repeat), result, took_s=20.0)
-                session = end.outcome.session
-                self._write(Began(end.slot, session, 0.0))
-                self.sweep.figures[session] = figures(session, end.outcome.result)
-                self._write(end)
-
-
-def figures(session, result):
-    """Return the figures of a run whose slower side waits for data."""
-    rate = result.samples_per_second.mean
-    wait_ms = 100_000 / rate - 15
-    parts = {"step.wait_ms": wait_ms, "step.forward_ms": 5.0, "step.backward_ms": 8.0}
-    (run,) = side(session, rate, values={**parts, "memory_mib": 900.0})
-    return replace(run, session=session)
 
 
 class ShownPairs(Shown):

@@ -16,7 +16,7 @@ from dlmon.sweep.candidates import Candidate, FirstRun
 from dlmon.sweep.pairs import is_enough
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.runner import NEVER_STEADY
-from dlmon.sweep.tries import Judgement, Try
+from dlmon.sweep.tries import NO_TIME, Judgement, Try
 
 WORKERS = Candidate("num_workers", 4, "waits for data 71 % of a step", 0.71)
 AUTOCAST = Candidate("autocast", "bfloat16", "in float32", 0.5)
@@ -73,7 +73,7 @@ def test_what_is_slower_or_not_clear_is_no_gain_and_has_no_line(pairs):
     [
         (tried(), "num_workers 4: no pair was completed in the time (--for)"),
         (tried((2.0, 1.0)), "num_workers 4: 2.00× as fast in 1 pair, which proves nothing"),
-        (Try(WORKERS), "num_workers 4: no time was left (--for)"),
+        (Try(WORKERS, skipped=NO_TIME), "num_workers 4: no time was left (--for)"),
     ],
 )
 def test_too_few_pairs_decide_nothing(attempt, text):

@@ -287,6 +287,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self.query_one(StallPanel).show(snapshot, headline)
         self.paint_epochs(snapshot)
         start = self._source.session.training_start
+        self._output.begin_ns = self._source.session.header.t if self._log_is_open else None
         self._output.show(snapshot.output, snapshot.notices, running, start, not self._log_is_open)
         status = Status.RUNNING if running else self._source.status
         self.query_one(ComparisonPanel).show(snapshot, self._comparison, status, self.is_stopping)

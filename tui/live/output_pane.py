@@ -10,6 +10,7 @@ from itertools import accumulate, takewhile
 from rich.cells import chop_cells
 from textual import events
 
+from dlmon.figures import units
 from dlmon.figures.session.output import merge_startup_messages
 from dlmon.records import Alert, Notice, Output
 from tui.widgets.lines import CHOSEN, MUTED, PLAIN, STRONG, TextRow, cut_inside, fit
@@ -17,6 +18,7 @@ from tui.widgets.tables import FollowingLines
 
 _Line = Output | Notice | Alert
 _FOUND = "bold $text-warning underline"
+_LEAST_WIDTH_WITH_TIME = 40
 
 
 class OutputPane(FollowingLines):
@@ -31,6 +33,8 @@ class OutputPane(FollowingLines):
     _rows_of_width: tuple[int, list[TextRow]] = (-1, [])
     earlier: Sequence[Output] = ()
     """Lines of the log that are searched too, though the session keeps them no more."""
+    begin_ns: int | None = None
+    """The start of the session, from which on times stand before the lines; None for no times."""
     _first_rows: Sequence[int] = ()
     """The first row of each line."""
     _searched = ""
@@ -96,13 +100,13 @@ class OutputPane(FollowingLines):
         self._rows_of_width = (-1, [])
         if self._scrolled and before:
             new = takewhile(lambda line: line != before[-1], reversed(self._lines))
-            added = sum(len(_rows_of(line, width, self._folded)) for line in new)
+            added = sum(len(_rows_of(line, width, self._folded, self.begin_ns)) for line in new)
             to_end = len(rows) - self._first + added
             self._first = len(self._all_rows(width)) - to_end
 
     def _all_rows(self, width: int) -> list[TextRow]:
         if self._rows_of_width[0] != width:
-            of_lines = [_rows_of(line, width, self._folded) for line in self._lines]
+            of_lines = [_rows_of(line, width, self._folded, self.begin_ns) for line in self._lines]
             self._rows_of_width = width, [row for rows in of_lines for row in rows]
             self._first_rows = [0, *accumulate(map(len, of_lines))]
         return self._rows_of_width[1]
@@ -122,9 +126,10 @@ class OutputPane(FollowingLines):
 
     def _marked(self, row: TextRow, mark: str) -> TextRow:
         """Mark the text that is searched for in a row."""
-        ((text, style),) = row
+        *time, (text, style) = row
         parts = re.split(f"({re.escape(self._searched)})", text, flags=re.IGNORECASE)
-        return tuple((part, mark if n % 2 else style) for n, part in enumerate(parts) if part)
+        marked = ((part, mark if n % 2 else style) for n, part in enumerate(parts) if part)
+        return (*time, *marked)
 
     def redraw(self) -> None:
         """Draw the lines, and write the number of newer ones in the border."""
@@ -132,16 +137,23 @@ class OutputPane(FollowingLines):
         below = len(self._rows_of_width[1]) - self._in_view.stop if self._scrolled else 0
         found = f"{self._match + 1} of {len(self._matches)}" if self._matches else "no match"
         more = f"{below} newer below" if below else ""
-        self.set_titles("Output", more, right=found if self._searched else "")
+        how_to = "" if self._folded or self._searched else "↑↓ scrolls  / searches"
+        count = "" if self._folded else units.counted(len(self._lines), "line")
+        self.set_titles("Output", more or how_to, right=found if self._searched else count)
 
     def on_resize(self, event: events.Resize) -> None:
         self.redraw()
 
 
 @lru_cache(maxsize=4096)
-def _rows_of(line: _Line, width: int, folded: bool) -> list[TextRow]:
-    """Return the rows of a line: one if folded, otherwise as many as it takes."""
+def _rows_of(line: _Line, width: int, folded: bool, begin_ns: int | None) -> list[TextRow]:
+    """Return the rows of a line: one if folded, otherwise as many as it takes, behind its time."""
     mark, style = "", PLAIN
+    time = "" if begin_ns is None else f"{units.clock(max(0, line.t - begin_ns) / 1e9):>7}  "
+    if time and width >= _LEAST_WIDTH_WITH_TIME:
+        rest = _rows_of(line, width - len(time), folded, None)
+        times = [time, *[" " * len(time)] * (len(rest) - 1)]
+        return [((text, MUTED), *row) for text, row in zip(times, rest, strict=True)]
     if not isinstance(line, Output):
         mark, style = "▲ ", STRONG
     elif line.stream != "stdout":

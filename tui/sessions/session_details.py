@@ -21,8 +21,9 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
-from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, TextRow, shows, wrapped
+from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, TextRow, fit, shows, wrapped
 
+_NAME_CELLS = 8
 _TITLES = {"sweep": "Sweep", "ab": "Pairs", "try": "Try"}
 _ENTER = {
     Status.QUEUED: ": Enter waits for it",
@@ -58,7 +59,7 @@ class SessionDetails(Lines):
         else:
             rows = self._of_session(entry, run, width, height)
         path = shown_path(entry.path) if self.host is None else f"its log is on {self.host}"
-        return [*rows, ((path, MUTED),)][:height]
+        return [*rows, _named("log", path)][:height]
 
     _show = shows(rows)
 
@@ -97,7 +98,7 @@ class SessionDetails(Lines):
                 *(of_sweep or ((f"  {units.day_and_time(entry.header.wall)}", MUTED),)),
             ),
             *_note(entry),
-            ((settings_text(entry), PLAIN),),
+            _named("run", settings_text(entry)),
             *self._outcome_rows(entry, width, height - 2 - len(_note(entry))),
         ]
 
@@ -105,18 +106,22 @@ class SessionDetails(Lines):
         result = entry.result
         if result is None:
             text = f"{outcome(entry, whole=True)}{_ENTER.get(entry.status, '')}"
-            return [((entry.status if self.is_opening else text, MUTED),)]
+            return [_named("result", entry.status if self.is_opening else text)]
         if result.error:
             lines = wrapped(result.error, width, max(1, height))
             return [((line, BAD),) for line in lines]
         text = outcome(entry, whole=True)
         if unasked := stopped_unasked_text(result):
             text = f"{unasked}; {text}"
-        lines = wrapped(text, width, max(1, height - 1))
-        rows: list[TextRow] = [((line, PLAIN),) for line in lines]
+        lines = wrapped(text, max(1, width - _NAME_CELLS), max(1, height - 1))
+        rows = [_named("" if n else "result", line) for n, line in enumerate(lines)]
         if not entry.header.is_machine_recording:
-            rows.append(((speed_text(result, entry.header), PLAIN),))
+            rows.append(_named("speed", speed_text(result, entry.header)))
         return rows
+
+
+def _named(name: str, text: str) -> TextRow:
+    return (fit(name, _NAME_CELLS), MUTED), (text, PLAIN)
 
 
 def _note(entry: Recorded) -> list[TextRow]:

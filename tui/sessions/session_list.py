@@ -168,6 +168,12 @@ class SessionList(SortedTable[Recorded]):
         self.put_titles()
         self.move(1)
 
+    @property
+    def order(self) -> str:
+        if self._by == STARTED:
+            return "oldest first" if self._reversed else "newest first"
+        return super().order
+
     def clear_marks(self) -> None:
         self._marked = frozenset()
         self.put_titles()

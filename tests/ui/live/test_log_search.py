@@ -48,7 +48,20 @@ def test_matches_are_marked_counted_and_gone_to_in_a_circle():
     pane.search("(")
     assert pane.count == "no match"
     pane.search("")
-    assert pane.count == ""
+    assert pane.count == "100 lines"
+
+
+def test_the_time_since_the_start_stands_before_each_line_and_is_not_searched():
+    pane = Pane()
+    pane.begin_ns = 10**13 - 65 * 10**9
+    pane.show(
+        tuple(lines_of("a line that is longer than its pane is wide", "01:05")), (), folded=False
+    )
+    first, second, last = ["".join(text for text, _ in row) for row in pane._rows]
+    assert first.startswith("  01:05  a line")
+    assert second.startswith("         ")
+    pane.search("01:05")
+    assert marked(pane, CHOSEN) == ["01:05"]
 
 
 def test_a_match_stays_in_view_while_lines_are_added():

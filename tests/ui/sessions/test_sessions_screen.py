@@ -245,7 +245,7 @@ async def test_the_runs_of_a_sweep_stand_below_it_and_each_is_shown_in_detail(lo
             name,
             "1 of 2 combinations done; Enter resumes it",
             "2 runs: mnist-mlp-small × batch 32, 64",
-            str(swept.path),
+            f"log     {swept.path}",
         ]
 
 

@@ -271,12 +271,12 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
     return [("auto", "auto"), ("cpu", "cpu"), *gpus, *every]
 
 
-HINT = "The command as you type it in a shell. Keras and PyTorch are watched; nothing is changed."
+HINT = "The command as you type it in a shell. It runs unchanged, and dlmon watches it."
 _FIELDS = (
     Field("command", "Command", "python train.py --epochs 3"),
     Field("directory", "Directory", "this one"),
     Field("name", OPTIONS["name"].label, OPTIONS["name"].unset),
-    Field("repeat", "Repeat", "1; three or more give an uncertainty"),
+    Field("repeat", "Repeat", "1; three or more show how much runs differ"),
     Field("alert", OPTIONS["alert"].label, f"{OPTIONS['alert'].unset}; https://ntfy.sh/my-topic"),
 )
 
@@ -291,7 +291,7 @@ class ScriptForm(FormScreen[ScriptRun]):
         if last is not None:
             command = command._replace(value=shlex.join(last.command))
             directory = directory._replace(value=last.directory or "")
-        super().__init__("Your own script", (command, directory, *others))
+        super().__init__("My script", (command, directory, *others))
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[ScriptRun | None, str, bool]:
         try:

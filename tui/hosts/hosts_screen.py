@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -37,7 +38,19 @@ from tui.screens.playback import (
     PlaybackLine,
 )
 from tui.watch.watch_screen import WatchScreen
-from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, in_rows, joined, shows, wrapped
+from tui.widgets.lines import (
+    APART,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    TextRow,
+    fitting,
+    in_rows,
+    joined,
+    shows,
+    wrapped,
+)
 
 MOVES: tuple[BindingType, ...] = (
     *SORT_KEYS,
@@ -262,8 +275,9 @@ class HostsLine(Lines):
     ) -> list[TextRow]:
         """Return the parts, the first one bold, and a text on the right."""
         first, *more = parts or ("",)
-        summary: TextRow = ((first, STRONG), *((f"   {part}", style) for part in more))
-        return [joined(summary, ((right, right_style),), width)]
+        summary = ((first, STRONG), *((part, style) for part in more))
+        room = width - cell_len(right) - APART * bool(right)
+        return [joined(fitting(summary, room), ((right, right_style),), width)]
 
     show = shows(rows)
 

@@ -358,7 +358,7 @@ class SweepScreen(ExperimentScreen):
 HINT = "Enter an option and its values, or a number of runs."
 _FIELDS = (
     Field("vary", "Vary", "batch_size=32,64,128 threads=1,2"),
-    Field("repeats", "Runs of each", "1; three or more give an uncertainty"),
+    Field("repeats", "Runs of each", "1; three or more show how much runs differ"),
 )
 
 

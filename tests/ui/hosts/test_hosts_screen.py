@@ -298,7 +298,7 @@ async def test_the_filter_shows_only_hosts_that_match(show):
     async with show(3, (80, 40)) as shown:
         await shown.press("slash", *"u2", "enter")
         assert shown.titles() == ["gpu2"]
-        assert shown.text.startswith(" 1 of 3 hosts   1 connecting")
+        assert shown.text.startswith(" 1 of 3 hosts  1 connecting")
         await shown.press("slash", "x", "enter", "enter")
         assert "no host matches" in shown.text
         assert shown.app.asked == []

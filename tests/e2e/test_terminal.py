@@ -235,7 +235,7 @@ def test_a_detached_run_is_replayed_from_another_terminal_while_it_runs_and_afte
     log.wait_for(Epoch)
     shell = terminal()
     shell.run(dlmon_command, "replay", "last", "--log-dir", log_dir)
-    shell.wait_for("replay 1×", "and growing", "space Pause", "[] Speed", "nN Mark")
+    shell.wait_for("replay 1×", ", running", "space Pause", "[] Speed", "nN Mark")
     shell.press("Space")
     shell.wait_for("replay paused")
     shell.press("N")

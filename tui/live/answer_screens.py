@@ -30,8 +30,8 @@ _SHARED: tuple[BindingType, ...] = (
     PALETTE,
     QUIT,
 )
-# The columns of the padding and the scroll bar.
-_MARGIN = 4
+# The columns of the border, the padding and the scroll bar.
+_MARGIN = 6
 _HANGING = 6
 
 
@@ -52,6 +52,7 @@ class AnswerScreen(BaseScreen):
     USES_SENSORS_BELOW = True
     WAITING: ClassVar[str]
     TOPIC: ClassVar[str]
+    TITLE: ClassVar[str]
 
     def __init__(self, ask: Callable[[], Awaitable[Sequence[Record]]]) -> None:
         super().__init__()
@@ -70,7 +71,8 @@ class AnswerScreen(BaseScreen):
         raise NotImplementedError
 
     def compose_parts(self) -> ComposeResult:
-        with VerticalScroll(id="answer"):
+        with VerticalScroll(id="answer", classes="panel") as panel:
+            panel.border_title = self.TITLE
             yield Static()
 
     def on_mount(self) -> None:
@@ -118,6 +120,7 @@ class StacksScreen(AnswerScreen):
     """The stacks of all processes of a run."""
 
     WAITING, TOPIC = "asking every process of the run", "Stacks"
+    TITLE = "Stacks: the line of each process"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("S", "stacks", "Look again", tooltip="Ask every process once more"),
         Binding("A", "fold", "All frames", tooltip="Show the frames of libraries, or fold them"),
@@ -147,6 +150,7 @@ class ProfileScreen(AnswerScreen):
     """The operations that took the time of some steps."""
 
     WAITING, TOPIC = "profiling the next steps", "Profile"
+    TITLE = "Profile: which operations took the time of a few steps"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("P", "profile", "Profile again", tooltip="Profile as many steps once more"),
         *_SHARED,

@@ -108,7 +108,7 @@ def _position(player: Player, room: int) -> TextRow:
     state = "replay ended" if player.is_over else state
     position_ns, length_ns = player.now() - player.start_ns, player.end_ns - player.start_ns
     at, end = (units.clock(ns / 1e9) for ns in (position_ns, length_ns))
-    end += " and growing" if player.is_growing else ""
+    end += ", running" if player.is_growing else ""
     cells = room - max(_STATE_CELLS, len(state)) - len(at) - len(end) - 3
     share = position_ns / length_ns if length_ns > 0 else 0.0
     bar = bar_on_track(share, max(_SHORTEST_BAR, min(_LONGEST_BAR, cells)))

@@ -57,7 +57,7 @@ def test_the_time_since_the_start_stands_before_each_line_and_is_not_searched():
     pane.show(
         tuple(lines_of("a line that is longer than its pane is wide", "01:05")), (), folded=False
     )
-    first, second, last = ["".join(text for text, _ in row) for row in pane._rows]
+    first, second, *_ = ["".join(text for text, _ in row) for row in pane._rows]
     assert first.startswith("  01:05  a line")
     assert second.startswith("         ")
     pane.search("01:05")

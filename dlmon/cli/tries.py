@@ -67,6 +67,7 @@ def try_script(
     """Try in a script what its figures speak for."""
     from dlmon.options.jobs import make_script_job
     from dlmon.options.sweep_options import begin_sweep, new_seed
+    from dlmon.sweep.log import refuse_another_experiment
     from dlmon.sweep.tries import TryRun
     from dlmon.sweep.variants import AS_IT_IS, INJECTION
 
@@ -74,6 +75,7 @@ def try_script(
     command = click_options.typed_command()
     if words or not command:
         raise shared.UserError("say what to run after --: dlmon try -- python train.py")
+    refuse_another_experiment()
     log_directory = shared.chosen_log_directory(log_dir, settings)
     rule = PairRule(to, for_s, window_s, in_turns=not one_by_one)
 

@@ -39,6 +39,7 @@ from dlmon.records import (
     encode,
 )
 from dlmon.records.record import record
+from dlmon.sweep.machine_lock import MachineInUse, lock_machine
 from dlmon.sweep.plan import Plan, SweepError, plan_of
 from dlmon.sweep.progress import Sweep
 from dlmon.system.children import handles
@@ -114,6 +115,8 @@ def read_run_figures(sweep: Sweep, directory: Path) -> None:
 class SweepWriter:
     """Appends to the log of a sweep, and holds its lock. `create` or `resume` makes one."""
 
+    _machine_fd: int | None = None
+
     def __init__(self, path: Path, fd: int, header: SweepHeader, sweep: Sweep) -> None:
         self.path = path
         self.header = header
@@ -128,11 +131,19 @@ class SweepWriter:
 
         Raises:
             LogError: the log can't be made.
-            SweepError: another sweep of this directory is running.
+            SweepError: another sweep of this directory, or on this machine, is running.
         """
         refuse_another_sweep(log_dir)
-        path, fd, _ = make_log(log_dir, header)
-        return cls(path, fd, header, Sweep(plan_of(header)))
+        sweep = Sweep(plan_of(header))
+        machine_fd = _lock_machine(header, sweep.plan)
+        try:
+            path, fd, _ = make_log(log_dir, header)
+        except LogError:
+            _close(machine_fd)
+            raise
+        writer = cls(path, fd, header, sweep)
+        writer._machine_fd = machine_fd
+        return writer
 
     @classmethod
     def resume(cls, path: Path, wall: float) -> SweepWriter:
@@ -140,8 +151,10 @@ class SweepWriter:
 
         Raises:
             LogError: its log can't be read or written.
-            SweepError: a sweep of its directory is running, or it was started on another host.
+            SweepError: a sweep of its directory, or on this machine, is running, or it was started
+                on another host.
         """
+        machine_fd = None
         try:
             fd = open_regular(path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
@@ -150,7 +163,7 @@ class SweepWriter:
             try:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise SweepError(_running_sentence(path, _lock_holder(path))) from None
+                raise SweepError(_running_sentence(id_of(path), _lock_holder(path))) from None
             header, sweep = _read_all(RecordFollower(path, SweepHeader, fd))
             if header.host != host_name():
                 raise SweepError(
@@ -163,6 +176,7 @@ class SweepWriter:
                 )
             writer = cls(path, fd, header, sweep)
             refuse_another_sweep(log_directory_of(path))
+            writer._machine_fd = machine_fd = _lock_machine(header, sweep.plan)
             if os.pread(fd, 1, os.fstat(fd).st_size - 1) != b"\n":
                 # A power cut may leave half a line; end it, so that the next line is whole.
                 writer._append(b"\n")
@@ -170,6 +184,7 @@ class SweepWriter:
         except BaseException:
             _open_here.pop(path.resolve(), None)
             os.close(fd)
+            _close(machine_fd)
             raise
         return writer
 
@@ -185,6 +200,7 @@ class SweepWriter:
     def close(self) -> None:
         _open_here.pop(self.path.resolve(), None)
         os.close(self._fd)
+        _close(self._machine_fd)
 
     def _append(self, line: bytes) -> None:
         try:
@@ -279,7 +295,33 @@ def refuse_another_sweep(directory: Path) -> None:
     for path in log_paths(SweepHeader, directory):
         holder = None if _open_here.get(path.resolve()) else _lock_holder(path)
         if holder is not None:
-            raise SweepError(_running_sentence(path, holder))
+            raise SweepError(_running_sentence(id_of(path), holder))
+
+
+def refuse_another_experiment() -> None:
+    """Check that no other process runs an experiment of ours on this machine.
+
+    Raises:
+        SweepError: one does.
+    """
+    _close(_lock("an experiment"))
+
+
+def _lock_machine(header: SweepHeader, plan: Plan) -> int | None:
+    """Take the lock of this machine if a sweep has runs here; jobs of Slurm may run anywhere."""
+    return _lock(header.id) if None in plan.hosts and header.slurm is None else None
+
+
+def _lock(id: str) -> int | None:
+    try:
+        return lock_machine(id)
+    except MachineInUse as use:
+        raise SweepError(_running_sentence(use.id, use.pid)) from None
+
+
+def _close(fd: int | None) -> None:
+    if fd is not None:
+        os.close(fd)
 
 
 def _read_all(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
@@ -308,10 +350,10 @@ def _read_entry(path: Path) -> SweepEntry:
     return SweepEntry(header, path, sweep, _status(sweep, status), pid, label)
 
 
-def _running_sentence(path: Path, pid: int | None) -> str:
+def _running_sentence(id: str, pid: int | None) -> str:
     process = "" if pid is None else f" (process {pid})"
     return (
-        f"{id_of(path)} is running already{process}: two sweeps at once would spoil each other's "
+        f"{id} is running already{process}: two sweeps at once would spoil each other's "
         "figures, so wait for it or stop it"
     )
 

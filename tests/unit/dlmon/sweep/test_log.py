@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from fakes.recorded import recorded_session, write_log
@@ -25,6 +26,7 @@ from dlmon.sweep.log import (
     list_sweeps,
     new_header,
     read_sweep,
+    refuse_another_experiment,
     refuse_another_sweep,
     relabel,
 )
@@ -248,3 +250,55 @@ def test_who_runs_a_sweep_can_list_it_and_keeps_its_lock(begin, log_dir):
         [sys.executable, "-c", asked, str(writer.path)], capture_output=True, text=True, check=True
     )
     assert reported.stdout == f"{os.getpid()}\n"
+
+
+BEGIN = """
+import sys
+from pathlib import Path
+from fakes.sweeps import plan_of
+from dlmon.sweep.log import SweepWriter, new_header
+plan = plan_of({"host": ["gpu1"]} if sys.argv[2] == "elsewhere" else {"batch_size": [32, 64]})
+writer = SweepWriter.create(Path(sys.argv[1]), new_header(plan, 1, 1.0))
+print(writer.header.id, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def begin_in_a_process():
+    """Return a function that begins a sweep in a process of its own; return process and id."""
+    begun = []
+
+    def begin(log_dir, where):
+        command = [sys.executable, "-c", BEGIN, str(log_dir), where]
+        root = Path(__file__).parents[4]
+        environment = {**os.environ, "PYTHONPATH": f"{root}:{root / 'tests'}"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        begun.append(subprocess.Popen(command, env=environment, **pipes))
+        return begun[-1], begun[-1].stdout.readline().strip()
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.communicate()
+
+
+def test_one_experiment_runs_on_a_machine_wherever_it_is_recorded(
+    begin, begin_in_a_process, tmp_path
+):
+    other, running = begin_in_a_process(tmp_path / "elsewhere", "here")
+    with pytest.raises(
+        SweepError, match=f"{running} is running already .process {other.pid}.: two"
+    ):
+        begin()
+    with pytest.raises(SweepError, match=running):
+        refuse_another_experiment()
+    other.kill()
+    other.wait()
+    begin()
+
+
+def test_a_sweep_on_other_hosts_takes_no_lock_on_this_one(begin, begin_in_a_process, tmp_path):
+    _, running = begin_in_a_process(tmp_path / "other", "elsewhere")
+    assert running
+    begin()

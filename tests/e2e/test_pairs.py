@@ -105,6 +105,22 @@ def test_a_slower_commit_is_found_and_ctrl_c_leaves_no_copy_and_no_process(
     eventually(lambda: not processes_in(tmp_path / "logs"), "the run to end")
 
 
+def test_under_a_launcher_the_runs_of_a_pair_are_never_suspended(dlmon, repository, tmp_path):
+    launcher = repository / "torchrun"
+    launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    launcher.chmod(0o755)
+    process = dlmon("ab", "--vary", "env:SLOWER=1,3", *QUICK, "--", "./torchrun", "train.py")
+    lines = iter(process.stdout.readline, "")
+    verdict = next((line for line in lines if "; 1 pair" in line), "the output ended")
+    assert "SLOWER 3 is" in verdict
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=BY_SECONDS)
+    assert "come one after the other: torchrun would time out" in stderr
+    logs = [path.read_text() for path in (tmp_path / "logs").glob("*/session.jsonl")]
+    assert len(logs) >= 4
+    assert not any('"type":"suspended"' in log for log in logs)
+
+
 def test_a_side_that_fails_ends_it_with_its_last_lines(dlmon, repository):
     command = ("--vary", "file=train.py,nothing.py", *QUICK)
     process = dlmon("ab", *command, "--", sys.executable, "{file}")

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dlmon.instrument.copy_injection import into_copies
 from dlmon.instrument.injections import (
     SET_BY_SCRIPT,
     Arguments,
@@ -51,6 +52,7 @@ def into_torch(torch: Any, reporter: Reporter) -> None:
     set_up(injections, ("fused",), "no optimizer that can be fused was made", of_optimizers)
     of_process = partial(_into_process, torch, injections)
     set_up(injections, _OF_PROCESS, "no optimizer was made", of_process)
+    into_copies(torch, injections)
     networks = NetworkInjections(torch, injections)
     set_up(injections, ("compile",), NO_NETWORK, networks.install_compile)
     set_up(injections, ("autocast",), NO_NETWORK, networks.install_autocast)

@@ -17,6 +17,7 @@ _EFFECTS = {
     "prefetch_factor": "Each worker of a DataLoader loads this many batches ahead.",
     "persistent_workers": "The workers of a DataLoader go on from one epoch to the next.",
     "pin_memory": "A DataLoader puts batches into pinned memory, which a GPU copies faster.",
+    "non_blocking": "Copies from pinned memory to a GPU do not wait until they are complete.",
     "batch_size": "The DataLoaders of the training make batches of this many samples.",
     "fused": "An optimizer changes all weights in one fused kernel.",
     "matmul_precision": "Products of float32 matrices are computed in this precision.",
@@ -78,6 +79,7 @@ _KINDS = (
     InjectionKind("prefetch_factor", TORCH, _LOADER, least=1),
     InjectionKind("persistent_workers", TORCH, _LOADER, _SWITCH),
     InjectionKind("pin_memory", TORCH, _LOADER, _SWITCH),
+    InjectionKind("non_blocking", TORCH, "batch.to(device, non_blocking=True)", (ON,)),
     InjectionKind("batch_size", TORCH, _LOADER, least=1, alters_training=True),
     InjectionKind("fused", TORCH, "torch.optim.AdamW(..., fused={value})", _SWITCH),
     InjectionKind(

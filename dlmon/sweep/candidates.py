@@ -161,6 +161,9 @@ def _of_gpu(run: FirstRun) -> Iterator[Candidate]:
     if copy >= _COPY_SHARE and run.model.pin_memory is False:
         reason = f"copies {_pct(copy)} of a step, from memory that is not pinned"
         yield Candidate("pin_memory", ON, reason, copy)
+    if copy >= _COPY_SHARE and run.model.pin_memory:
+        reason = f"copies {_pct(copy)} of a step, from memory that is pinned"
+        yield Candidate("non_blocking", ON, reason, copy)
     if network < _NETWORK_SHARE:
         return
     reason = f"forward and backward take {_pct(network)} of a step"

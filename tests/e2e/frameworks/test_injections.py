@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fakes.sessions import Session
 
+from dlmon.instrument.copy_injection import NOTHING_PINNED
 from dlmon.instrument.injections import SET_BY_SCRIPT
 from dlmon.instrument.network_injections import NO_SCALER
 from dlmon.instrument.torch_injections import NO_GPU
@@ -60,6 +61,7 @@ def test_the_hooks_of_pytorch_set_what_a_job_asks_for(run_injected, interpreter)
         prefetch_factor=3,
         persistent_workers="on",
         pin_memory="on",
+        non_blocking="on",
         batch_size=16,
         fused="on",
         matmul_precision="high",
@@ -88,6 +90,7 @@ def test_the_hooks_of_pytorch_set_what_a_job_asks_for(run_injected, interpreter)
         "prefetch_factor": (True, 2, None),
         "persistent_workers": (True, 2, None),
         "pin_memory": (False, 0, NO_GPU),
+        "non_blocking": (False, 0, NOTHING_PINNED),
         "batch_size": (True, 1, None),
         "fused": (True, 1, None),
         "matmul_precision": (True, 1, None),

@@ -103,7 +103,8 @@ def test_a_gpu_has_more_to_try_and_what_alters_the_training_comes_last():
 def test_on_a_gpu_nothing_is_tried_that_the_script_does_itself():
     done = replace(GPU, pin_memory=True, compute_precision="bfloat16")
     first = replace(run(done, copy=20, forward=30, backward=40), compiles=True)
-    assert tried(first) == {"cudnn_benchmark": "on"}
+    assert tried(first) == {"non_blocking": "on", "cudnn_benchmark": "on"}
+    assert "non_blocking" not in tried(replace(first, model=GPU))
 
 
 def test_keras_tries_xla_and_several_batches_a_call():

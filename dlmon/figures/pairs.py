@@ -132,13 +132,13 @@ def pair_findings(sweep: Sweep) -> list[str]:
         return sentences
     if verdict.missing is None:
         sentences.append(
-            f"the time was over (--for): the first {FIRST_PAIRS} pairs would say how many it takes"
+            f"no further pair fits into --for: the first {FIRST_PAIRS} pairs say how many it takes"
         )
     elif verdict.missing and half is not None:
         more = units.counted(verdict.missing, "more pair")
         sentences.append(
-            f"the time was over at ± {units.share(half)}: {more} would give ± "
-            f"{units.share(rule.to)} (--for)"
+            f"no further pair fits into --for, at ± {units.share(half)}: {more} would give ± "
+            f"{units.share(rule.to)}"
         )
     return sentences
 
@@ -151,7 +151,7 @@ def _why_no_verdict(sweep: Sweep, verdict: Verdict) -> str:
     if not verdict.pairs:
         assert sweep.plan.pairs is not None
         shorter = "" if sweep.plan.pairs.window_s is None else ", or a shorter --window"
-        return f"the time was over before a pair was complete: it takes a longer --for{shorter}"
+        return f"no pair fits into --for: it takes a longer one{shorter}"
     if any(pair.ratio is not None for pair in verdict.pairs):
         return "every pair was set aside, so there is no verdict"
     return "no pair has a throughput, so there is no verdict"

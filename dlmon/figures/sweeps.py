@@ -722,7 +722,9 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
     redaction.learn_hosts([host for host in sweep.plan.hosts if host is not None])
     redaction.learn_names(header.host, header.options)
     plan = sweep.plan
-    options = {key: value for key, value in plan.options.items() if value is not None}
+    # How often the hardware is read says nothing of a run.
+    options = {k: v for k, v in plan.options.items() if v is not None and k != "interval"}
+    sides = () if plan.pairs is None else side_names(plan)
     name = read_label(path).name
     title = name or header.id
     kind = "Sweep" if plan.pairs is None else "Pairs"
@@ -731,7 +733,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
             f"{kind} {title}",
             (f"{units.day_and_time(header.wall)} · {plan_text(plan)}",),
         ),
-        Note(tuple(map(as_sentence, findings(sweep))), "verdict"),
+        Note(tuple(as_sentence(text, sides) for text in findings(sweep)), "verdict"),
     ]
     if plan.pairs is not None:
         sections += pair_sections(sweep)

@@ -37,7 +37,7 @@ STOLEN = replace(result_of(1.0), against={Doubt.STEAL: "steal 9 %"})
 @pytest.mark.parametrize(
     ("pairs", "for_s", "why"),
     [
-        ([], 30.0, "the time was over before a pair was complete"),
+        ([], 30.0, "no pair fits into --for"),
         ([(result_of(None), 1.0)], 50.0, "no pair has a throughput, so there is no verdict"),
         ([(STOLEN, 1.0)], 50.0, "every pair was set aside, so there is no verdict"),
     ],
@@ -66,13 +66,13 @@ def test_what_a_copy_of_a_commit_may_lack_names_the_option_that_shows_it(line):
     assert missing_file(run) is None
 
 
-def test_few_pairs_say_that_the_time_was_over_and_many_how_many_more_it_takes():
+def test_few_pairs_say_that_no_other_fits_and_many_how_many_more_it_takes():
     few = experiment((1.0, 2.0), (1.0, 2.4), for_s=60.0)
-    assert pair_findings(few)[-1].startswith("the time was over (--for): the first 5 pairs")
+    assert pair_findings(few)[-1].startswith("no further pair fits into --for: the first 5 pairs")
     many = experiment(*[(1.0, 2.0), (1.0, 2.4)] * 3, for_s=140.0)
-    assert "more pairs would give ± 2 % (--for)" in pair_findings(many)[-1]
+    assert "more pairs would give ± 2 %" in pair_findings(many)[-1]
     goes_on = experiment((1.0, 2.0), (1.0, 2.4))
-    assert "the time was over" not in " ".join(pair_findings(goes_on))
+    assert "no further pair" not in " ".join(pair_findings(goes_on))
 
 
 def test_steps_of_other_sizes_are_said_and_are_no_cause():

@@ -17,8 +17,10 @@ from dlmon.figures.pairs import (
     progress_text,
     side_names,
 )
+from dlmon.figures.sections import Note
+from dlmon.figures.sweeps import sweep_report
 from dlmon.records import Slot
-from dlmon.sweep.log import new_header
+from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.progress import Sweep
 
 COMMITS = {"commit": ["main", "HEAD"]}
@@ -110,3 +112,15 @@ def test_the_progress_says_how_many_pairs_are_missing():
     loose = [(0.2, 0.2), (0.2, 0.3), (0.2, 0.16), (0.2, 0.22), (0.2, 0.18)]
     assert "more pairs" in progress_text(experiment(loose))
     assert progress_text(experiment(SLOWER)) == "5 pairs"
+
+
+def test_a_page_keeps_the_names_of_the_sides_and_leaves_out_how_often_was_sampled(tmp_path):
+    plan = pairs_plan({"set:num_workers": [0, 2]})
+    writer = SweepWriter.create(tmp_path, new_header(plan, 1, 1e9))
+    for repeat, pair in enumerate([(0.3, 0.3), *SLOWER]):
+        for number, ms in enumerate(pair):
+            writer.write(ended(Slot(number, repeat), result_of(ms)))
+    writer.close()
+    notes = [s.sentences for s in sweep_report(writer.path).sections if isinstance(s, Note)]
+    assert notes[0][0].startswith("set:num_workers 2 is 1.100× as slow as set:num_workers 0")
+    assert "interval 1" not in str(notes)

@@ -88,7 +88,7 @@ LOSS = "loss"
 _LOSSES = LOSS, "val_loss"
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
 _LACKS = ("No such file or directory", "No module named", "cannot import name")
-_BEFORE_TWO = "the best is known once two runs have a throughput"
+_BEFORE_TWO = "the fastest is known once two runs have a throughput"
 _RUN_ONCE = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
 
 
@@ -149,7 +149,7 @@ def sweep_table(
     ]
     columns["samples/s"] = _texts(rates, units.rate)
     if leaders:
-        columns["of best"] = [_share_of_best(leaders, row) for row in judged]
+        columns["of fastest"] = [_share_of_fastest(leaders, row) for row in judged]
     for n, name in enumerate(_LOSSES):
         losses = [
             _loss_text(of_row.losses[n] or row.losses[n])
@@ -248,14 +248,14 @@ def _time(row: CombinationRow, metrics: Collection[str]) -> str:
     return " ".join(part for part in (f"{mark}{time.number}", time.spread, unit) if part)
 
 
-def _share_of_best(leaders: Mapping[int, CombinationRow], row: CombinationRow) -> str:
-    """Return a row's throughput as a share of the best of its group, or that it isn't clear."""
+def _share_of_fastest(leaders: Mapping[int, CombinationRow], row: CombinationRow) -> str:
+    """Return a row's throughput as a share of the fastest of its group, or that it isn't clear."""
     leader = leaders.get(row.combination.index)
     ratio = None if leader is None else leader.speed_up_over(row)
     if leader is None or ratio is None or row.diverged is not None:
         return ""
     if leader.combination is row.combination:
-        return "best"
+        return "fastest"
     rivals = sum(other is leader for other in leaders.values()) - 1
     is_slower = leader.is_faster_than(row, rivals)
     if _is_run_once(row):
@@ -388,14 +388,14 @@ def missing_file(run: SweepRun) -> str | None:
 
 
 def headline(sweep: Sweep) -> tuple[str, list[str]]:
-    """Return what is best in capitals, or that nothing is yet, and the sentences behind it."""
+    """Return what is fastest in capitals, or that nothing is yet, and the sentences behind it."""
     sentences, so_far = findings(sweep), "" if sweep.closed else " SO FAR"
-    for name in ("best", "no clear best"):
+    for name in ("fastest", "no clear lead"):
         if sentences and sentences[0].startswith(f"{name}: "):
             return name.upper() + so_far, [sentences[0].removeprefix(f"{name}: "), *sentences[1:]]
     if sentences:
         return "RESULTS" + so_far, sentences
-    return ("NO RESULT" if sweep.closed else "NO BEST YET"), [_BEFORE_TWO]
+    return ("NOTHING TO COMPARE" if sweep.closed else "NOTHING TO COMPARE YET"), [_BEFORE_TWO]
 
 
 def findings(sweep: Sweep) -> list[str]:
@@ -464,9 +464,8 @@ def _best(group: Sequence[CombinationRow], sweep: Sweep) -> str:
     """Name the best row of a group, its lead, and how sure that is; at the end, say if none is."""
     best, keys = best_of(group), _distinguishing_keys(sweep.plan)
     if best is None:
-        none = "no best combination: fewer than two have a throughput and a loss that is a number"
-        if not any(row.diverged for row in group):
-            none = "no best combination: fewer than two have a throughput"
+        none = "no fastest combination: fewer than two have a throughput"
+        none += " and a loss that is a number" * any(row.diverged for row in group)
         return none if len(group) > 1 and not sweep.remaining() else ""
     assert best.samples_per_second is not None
     rate = units.rate(best.samples_per_second)
@@ -476,17 +475,17 @@ def _best(group: Sequence[CombinationRow], sweep: Sweep) -> str:
     assert ratio is not None
     named = label(best.combination, keys)
     if ratio.may_be_one:
-        named = f"no clear best: {named} measured fastest, {rate} samples/s"
+        named = f"no clear lead: {named} measured fastest, {rate} samples/s"
     else:
-        named = f"best: {named}, {rate} samples/s"
+        named = f"fastest: {named}, {rate} samples/s"
     unsure = _RUN_ONCE if sweep.plan.repeats == 1 else "too few runs to be sure"
     return f"{named}; {verdicts.verdict(ratio, label(second.combination, keys), unsure)}"
 
 
 def _diverged(rows: Sequence[CombinationRow]) -> str:
-    """Name the rows that can't be the best because they diverged."""
+    """Name the rows that are not ranked because they diverged."""
     named = [f"{label(row.combination)} ({row.diverged})" for row in rows if row.diverged]
-    return f"the loss is no number at {'; '.join(named)}: left out of the best" if named else ""
+    return f"left out, as the loss is no number: {'; '.join(named)}" if named else ""
 
 
 def _lowest_loss(group: Sequence[CombinationRow], plan: Plan) -> str:

@@ -8,7 +8,6 @@ from dlmon.figures.lists.session_list import (
     RunOfSweep,
     can_be_resumed,
     done_text,
-    first_finding,
     id_with_name,
     kind_of,
     outcome,
@@ -16,7 +15,7 @@ from dlmon.figures.lists.session_list import (
     speed_text,
     stopped_unasked_text,
 )
-from dlmon.figures.sweeps import plan_text, without_result_text
+from dlmon.figures.sweeps import findings, plan_text, without_result_text
 from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
@@ -66,7 +65,7 @@ class SessionDetails(Lines):
     def _of_sweep(self, entry: SweepEntry, width: int) -> list[TextRow]:
         done = f"{done_text(entry)}{'' if entry.plan.pairs else ' combinations'} done"
         done += without_result_text(entry.sweep)
-        found = wrapped(first_finding(entry), width, 2)
+        found = wrapped(next(iter(findings(entry.sweep)), ""), width, 2)
         return [
             ((id_with_name(entry.header.id, entry.label), STRONG),),
             *_note(entry),

@@ -232,7 +232,7 @@ class SweepScreen(ExperimentScreen):
     def prepare_parts(self) -> None:
         self._table, self._curves = self.query_one(SweepTable), self.query_one(RunCurves)
         summary = plan_text(self.run.sweep.plan)
-        self._table.set_titles("Combinations", summary, "running first, then the best")
+        self._table.set_titles("Combinations", summary, "running first, then the fastest")
 
     def paint(self) -> None:
         if self._has_left:

@@ -337,19 +337,10 @@ def sweep_outcome(entry: SweepEntry) -> str:
         if text := verdict_text(entry.sweep):
             return f"{verdict_in_short(entry.sweep)}: {text}"
         return f"{done_text(entry)}, {base} → {new}"
-    if entry.status == Status.COMPLETED and (found := first_finding(entry)):
-        return found.partition("; ")[0]
+    if entry.status == Status.COMPLETED and (found := findings(entry.sweep)):
+        return found[0].partition("; ")[0]
     progress, varied = done_text(entry), varied_text(entry.plan)
     return f"{progress}, {varied}" if varied else progress
-
-
-def first_finding(entry: SweepEntry) -> str:
-    """Return what a sweep found first; empty for none.
-
-    Losses aren't read for a list, so what would be the best is only called the fastest.
-    """
-    text = next(iter(findings(entry.sweep)), "")
-    return f"fastest{text.removeprefix('best')}" if text.startswith("best: ") else text
 
 
 def done_text(entry: SweepEntry) -> str:

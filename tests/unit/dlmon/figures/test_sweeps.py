@@ -86,10 +86,10 @@ def test_a_row_shows_what_is_varied_how_it_stands_and_how_fast_it_was():
 
 def test_three_runs_bring_a_band_and_by_how_much_the_best_leads():
     sweep = thrice()
-    assert headings(sweep) == ["batch", "runs", "ms per sample", "samples/s", "of best"]
+    assert headings(sweep) == ["batch", "runs", "ms per sample", "samples/s", "of fastest"]
     assert cells(sweep) == [
         ["32", "3 of 3", "0.410 ± 0.025", "2,439", "51 %"],
-        ["64", "3 of 3", "0.210 ± 0.025", "4,762", "best"],
+        ["64", "3 of 3", "0.210 ± 0.025", "4,762", "fastest"],
         ["128", "3 of 3", "0.310 ± 0.025", "3,226", "68 %"],
     ]
     assert is_best(sweep) == [False, True, False]
@@ -152,11 +152,11 @@ def test_what_speaks_against_its_runs_is_named_beside_a_row():
 
 def test_the_best_is_named_and_said_to_be_faster_than_the_next_where_runs_show_it():
     assert findings(once(0.5, 0.2, 0.3)) == [
-        "best: batch 64, 5,000 samples/s; 1.500× as fast as batch 128 "
+        "fastest: batch 64, 5,000 samples/s; 1.500× as fast as batch 128 "
         "(1 run each; --repeat 3 would show how sure that is)"
     ]
     (sentence,) = findings(thrice())
-    assert sentence.startswith("best: batch 64, 4,762 samples/s; 1.477× as fast as batch 128 (")
+    assert sentence.startswith("fastest: batch 64, 4,762 samples/s; 1.477× as fast as batch 128 (")
     assert sentence.endswith("×)")
 
 
@@ -171,12 +171,12 @@ def noisy(ms_per_sample):
 def test_with_one_run_each_none_is_called_the_best_unless_it_is_clear_as_in_compare():
     (sentence,) = findings(sweep_of(plan_of(SIZES), [noisy(0.5)], [noisy(0.21)], [noisy(0.2)]))
     assert sentence.startswith(
-        "no clear best: batch 128 measured fastest, 5,000 samples/s; "
+        "no clear lead: batch 128 measured fastest, 5,000 samples/s; "
         "no clear difference from batch 64 ("
     )
     assert sentence.endswith("×, 1 run each; --repeat 3 would show how sure that is)")
     (clear,) = findings(sweep_of(plan_of(SIZES), [noisy(0.5)], [noisy(0.4)], [noisy(0.2)]))
-    assert clear.startswith("best: batch 128, 5,000 samples/s; 2.00× as fast as batch 64 (")
+    assert clear.startswith("fastest: batch 128, 5,000 samples/s; 2.00× as fast as batch 64 (")
     vary = TWO | {"batch_size": [32, 64]}
     unclear = sweep_of(plan_of(vary), *([noisy(t)] for t in (0.2, 0.2, 0.21, 0.21)))
     assert lead_changes(rows_of(unclear), "device", "batch_size") == []
@@ -196,7 +196,7 @@ def test_the_cheapest_is_named_beside_the_fastest_and_a_price_brings_a_column():
     costs = [completed(0.5, cost_usd=0.01)], [completed(0.2, cost_usd=0.04)]
     sweep = sweep_of(plan, *costs)
     found = findings(sweep)
-    assert found[0].startswith("best: 16 CPUs, ")
+    assert found[0].startswith("fastest: 16 CPUs, ")
     assert found[1] == "cheapest: 2 CPUs, 0.50 USD per million samples"
     assert headings(sweep)[-1] == "USD/M samples"
     # 0.04 USD in 10 s, at 5,000 samples a second.
@@ -217,8 +217,8 @@ def test_the_best_of_each_mode_is_named_and_none_across_them():
     vary = {"backend": ["tensorflow", "jax"], "mode": ["train", "inference"]}
     sweep = once(0.5, 0.1, 0.4, 0.2, vary=vary)
     assert [sentence.partition(";")[0] for sentence in findings(sweep)] == [
-        "train: best: JAX, 2,500 samples/s",
-        "inference: best: TensorFlow, 10,000 samples/s",
+        "train: fastest: JAX, 2,500 samples/s",
+        "inference: fastest: TensorFlow, 10,000 samples/s",
     ]
     assert is_best(sweep) == [False, True, True, False]
     as_json = sweep_json(new_header(sweep.plan, 7, 1.0), sweep, "sweep.jsonl")
@@ -231,13 +231,13 @@ def test_the_best_is_found_by_throughput_and_not_by_a_time_that_holds_the_compil
     on, off = completed(0.2, seconds=30.0), completed(0.4, seconds=10.0)
     sweep = sweep_of(plan, [on], [off])
     assert is_best(sweep) == [True, False]
-    assert findings(sweep)[0].startswith("best: JIT on, 5,000 samples/s")
+    assert findings(sweep)[0].startswith("fastest: JIT on, 5,000 samples/s")
 
 
 def test_where_fewer_than_two_have_a_throughput_none_is_the_best():
     plan = plan_of({"threads": [1, 2]}, metric="run_seconds")
     sweep = sweep_of(plan, [completed(0.5, seconds=9.0)], [completed(None, seconds=8.0)])
-    assert findings(sweep) == ["no best combination: fewer than two have a throughput"]
+    assert findings(sweep) == ["no fastest combination: fewer than two have a throughput"]
     assert not any(is_best(sweep))
     unfinished = sweep_of(plan, [completed(0.5, seconds=9.0)])
     assert findings(unfinished) == []
@@ -278,11 +278,11 @@ def test_a_run_whose_loss_is_no_number_is_never_the_best_nor_the_second():
         faster = replace(completed(ms).result, session=f"session-{slot.combination}")
         sweep.outcomes[slot] = replace(sweep.outcomes[slot], result=faster)
     assert is_best(sweep) == [False, True, False]
-    assert column(sweep, "of best") == ["80 %", "best", ""]
+    assert column(sweep, "of fastest") == ["80 %", "fastest", ""]
     word, sentences = headline(sweep)
-    assert word == "BEST SO FAR"
+    assert word == "FASTEST SO FAR"
     assert sentences[0].startswith("lr 1, 2,500 samples/s; 1.250× as fast as lr 0 (")
-    assert "the loss is no number at lr 2 (NaN): left out of the best" in sentences
+    assert "left out, as the loss is no number: lr 2 (NaN)" in sentences
     # It stands behind those that trained, however fast it was.
     assert order_by_result(sweep) == [1, 0, 2]
     alone = with_losses(0.5, "NaN")
@@ -301,12 +301,12 @@ def test_rows_are_in_the_order_of_their_results_and_what_runs_comes_first():
 
 
 def test_the_headline_says_so_while_nothing_or_nothing_clear_is_the_best():
-    assert headline(sweep_of(plan_of(SIZES)))[0] == "NO BEST YET"
+    assert headline(sweep_of(plan_of(SIZES)))[0] == "NOTHING TO COMPARE YET"
     over = sweep_of(plan_of(SIZES), [OOM])
     over.closed = Status.STOPPED
     assert headline(over) == ("RESULTS", ["memory ran out at batch 32"])
     unclear = sweep_of(plan_of(SIZES), [noisy(0.5)], [noisy(0.21)], [noisy(0.2)])
-    assert headline(unclear)[0] == "NO CLEAR BEST SO FAR"
+    assert headline(unclear)[0] == "NO CLEAR LEAD SO FAR"
 
 
 def test_the_loss_of_the_validation_is_preferred():

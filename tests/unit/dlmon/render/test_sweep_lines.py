@@ -19,7 +19,7 @@ REASON = "the batch size must be " + "from 1 to 60,000, " * 15 + "not 70,000"
 PLAN = plan_of({"batch_size": [32, 64, 70000], "device": ["cpu"]})
 SWEEP = sweep_of(PLAN, [completed(0.5)], [completed(0.2)], [Outcome(RunStatus.IMPOSSIBLE, REASON)])
 BEST = (
-    "best: batch 64, cpu, 5,000 samples/s; 2.50× as fast as batch 32, cpu "
+    "fastest: batch 64, cpu, 5,000 samples/s; 2.50× as fast as batch 32, cpu "
     "(1 run each; --repeat 3 would show how sure that is)"
 )
 
@@ -34,7 +34,13 @@ def printed(capsys):
 def test_in_a_pipe_a_row_is_one_line_with_its_note(printed):
     gap, heading, *rows, gap_2, best = printed
     assert gap == gap_2 == ""
-    assert heading.split() == ["batch", "device", "status", "ms", "per", "sample", "samples/s"]
+    assert heading.split()[:7] == [
+        "batch",
+        "device",
+        "status",
+        *["ms", "per", "sample", "samples/s"],
+    ]
+    assert heading.split()[7:] == ["of", "fastest"]
     assert [row.split()[0] for row in rows] == ["32", "▶", "70000"]
     assert rows[2].endswith(REASON)
     assert best == BEST

@@ -67,7 +67,7 @@ def try_script(
     """Try in a script what its figures speak for."""
     from dlmon.options.jobs import make_script_job
     from dlmon.options.sweep_options import begin_sweep, new_seed
-    from dlmon.sweep.log import refuse_another_experiment
+    from dlmon.sweep.machine_lock import refuse_another_experiment
     from dlmon.sweep.tries import TryRun
     from dlmon.sweep.variants import AS_IT_IS, INJECTION
 

@@ -8,7 +8,7 @@ from typing import Any
 from dlmon.figures import units
 from dlmon.figures.comparison import verdicts
 from dlmon.figures.pairs import loss_in, loss_texts, pair_findings
-from dlmon.figures.sections import Level, Note, Section, Table
+from dlmon.figures.sections import Level, Note, Table
 from dlmon.figures.sweeps import run_text
 from dlmon.records import Status
 from dlmon.records.injections import KERAS, TORCH
@@ -28,7 +28,6 @@ _HEADINGS = {
 
 
 _GAINS = (Judgement.KEEP, Judgement.SUGGESTION)
-_ALONE = "each was tried alone: together they may gain less"
 _WAITS, _TRYING = "waits", "trying"
 _LEVELS: Mapping[str, Level] = {Judgement.KEEP: "good", _TRYING: "strong"}
 
@@ -58,15 +57,15 @@ def _nothing_text(run: FirstRun) -> str:
     return f"{text}, on {run.run_cores:.1f} of {run.cores:.0f} cores"
 
 
-def tries_sections(tries: Sequence[Try]) -> list[Section]:
+def tries_sections(tries: Sequence[Try]) -> list[Note]:
     """Return the outcomes of all tries, the gains first."""
-    sections: list[Section] = []
+    sections: list[Note] = []
     for judgement, heading in _HEADINGS.items():
         sentences = [try_text(t) for t in tries if t.judgement == judgement]
         if not sentences:
             continue
         if judgement == Judgement.KEEP and len(sentences) > 1:
-            sentences.append(_ALONE)
+            sentences.append("each was tried alone: together they may gain less")
         sections.append(Note(tuple(sentences), "list", heading))
     return sections
 
@@ -143,9 +142,6 @@ def _why(tried: Try, state: str) -> str:
         return f"write {line_of(candidate)}"
     if state == Judgement.SUGGESTION:
         return "alters the training" if candidate.kind.alters_training else "the loss differs"
-    if state == Judgement.NO_GAIN:
-        ratio = verdict_of(sweep).ratio
-        return "slower" if ratio is not None and ratio.is_proven else "no clear difference"
     if (broken := broken_run(sweep)) is not None:
         return broken[1].reason or f"{broken[1].status}"
     return try_text(tried).partition(": ")[2]
@@ -153,8 +149,7 @@ def _why(tried: Try, state: str) -> str:
 
 def try_sentences(tried: Try) -> list[str]:
     """Return what the pairs of a try say so far, with the line to write after the verdict."""
-    if tried.sweep is None:
-        return [try_text(tried)]
+    assert tried.sweep is not None
     sentences = pair_findings(tried.sweep)
     if tried.sweep.closed is not None and tried.judgement in _GAINS:
         sentences.insert(1, f"write {line_of(tried.candidate)}")
@@ -162,33 +157,13 @@ def try_sentences(tried: Try) -> list[str]:
 
 
 def tries_findings(run: TryRun) -> list[str]:
-    """Return what came of all tries: the gains with the lines to write, then the others."""
+    """Return what came of all tries, the gains first, or why nothing was tried."""
+    if run.tries:
+        notes = tries_sections(run.tries)
+        return [f"{note.heading}: {text}" for note in notes for text in note.sentences]
     if run.first is None or run.first.run is None or run.first.problem is not None:
         return []
-    if not run.tries:
-        return candidates_text((), run.first.run)
-    by_judgement = {j: [t for t in run.tries if t.judgement == j] for j in Judgement}
-    kept = by_judgement[Judgement.KEEP]
-    sentences = [f"{_gain(tried)}: write {line_of(tried.candidate)}" for tried in kept]
-    if len(kept) > 1:
-        sentences.append(_ALONE)
-    if not any(by_judgement[judgement] for judgement in _GAINS):
-        sentences.append("nothing is proven to be faster")
-    for tried in by_judgement[Judgement.SUGGESTION]:
-        why = _why(tried, Judgement.SUGGESTION)
-        sentences.append(f"{_gain(tried)}, but {why}: {line_of(tried.candidate)}")
-    for judgement in Judgement:
-        names = [injection_text(tried.candidate) for tried in by_judgement[judgement]]
-        if names and judgement not in _GAINS:
-            sentences.append(f"{judgement}: {', '.join(names)}")
-    return sentences
-
-
-def _gain(tried: Try) -> str:
-    assert tried.sweep is not None
-    ratio = verdict_of(tried.sweep).ratio
-    assert ratio is not None
-    return f"{injection_text(tried.candidate)} is {verdicts.change(ratio.value)} as fast"
+    return candidates_text((), run.first.run)
 
 
 def tries_problems(run: TryRun) -> list[str]:

@@ -39,7 +39,7 @@ from dlmon.records import (
     encode,
 )
 from dlmon.records.record import record
-from dlmon.sweep.machine_lock import MachineInUse, lock_machine
+from dlmon.sweep.machine_lock import lock_machine, running_sentence, unlock
 from dlmon.sweep.plan import Plan, SweepError, plan_of
 from dlmon.sweep.progress import Sweep
 from dlmon.system.children import handles
@@ -139,7 +139,7 @@ class SweepWriter:
         try:
             path, fd, _ = make_log(log_dir, header)
         except LogError:
-            _close(machine_fd)
+            unlock(machine_fd)
             raise
         writer = cls(path, fd, header, sweep)
         writer._machine_fd = machine_fd
@@ -163,7 +163,7 @@ class SweepWriter:
             try:
                 fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise SweepError(_running_sentence(id_of(path), _lock_holder(path))) from None
+                raise SweepError(running_sentence(id_of(path), _lock_holder(path))) from None
             header, sweep = _read_all(RecordFollower(path, SweepHeader, fd))
             if header.host != host_name():
                 raise SweepError(
@@ -184,7 +184,7 @@ class SweepWriter:
         except BaseException:
             _open_here.pop(path.resolve(), None)
             os.close(fd)
-            _close(machine_fd)
+            unlock(machine_fd)
             raise
         return writer
 
@@ -200,7 +200,7 @@ class SweepWriter:
     def close(self) -> None:
         _open_here.pop(self.path.resolve(), None)
         os.close(self._fd)
-        _close(self._machine_fd)
+        unlock(self._machine_fd)
 
     def _append(self, line: bytes) -> None:
         try:
@@ -295,33 +295,12 @@ def refuse_another_sweep(directory: Path) -> None:
     for path in log_paths(SweepHeader, directory):
         holder = None if _open_here.get(path.resolve()) else _lock_holder(path)
         if holder is not None:
-            raise SweepError(_running_sentence(id_of(path), holder))
-
-
-def refuse_another_experiment() -> None:
-    """Check that no other process runs an experiment of ours on this machine.
-
-    Raises:
-        SweepError: one does.
-    """
-    _close(_lock("an experiment"))
+            raise SweepError(running_sentence(id_of(path), holder))
 
 
 def _lock_machine(header: SweepHeader, plan: Plan) -> int | None:
     """Take the lock of this machine if a sweep has runs here; jobs of Slurm may run anywhere."""
-    return _lock(header.id) if None in plan.hosts and header.slurm is None else None
-
-
-def _lock(id: str) -> int | None:
-    try:
-        return lock_machine(id)
-    except MachineInUse as use:
-        raise SweepError(_running_sentence(use.id, use.pid)) from None
-
-
-def _close(fd: int | None) -> None:
-    if fd is not None:
-        os.close(fd)
+    return lock_machine(header.id) if None in plan.hosts and header.slurm is None else None
 
 
 def _read_all(follower: RecordFollower[SweepHeader]) -> tuple[SweepHeader, Sweep]:
@@ -348,14 +327,6 @@ def _read_entry(path: Path) -> SweepEntry:
         status, pid = status_without_result(follower)
         header, sweep = _read_all(follower)
     return SweepEntry(header, path, sweep, _status(sweep, status), pid, label)
-
-
-def _running_sentence(id: str, pid: int | None) -> str:
-    process = "" if pid is None else f" (process {pid})"
-    return (
-        f"{id} is running already{process}: two sweeps at once would spoil each other's "
-        "figures, so wait for it or stop it"
-    )
 
 
 def _lock_holder(path: Path) -> int | None:

@@ -9,18 +9,20 @@ from pathlib import Path
 import platformdirs
 
 from dlmon.log.log_follower import lock_holder
+from dlmon.sweep.plan import SweepError
 from dlmon.system.private_files import FILE_MODE, make_private_folder
 from dlmon.system.this_host import host_name
 
 _LONGEST_ID = 200
 
 
-class MachineInUse(Exception):
-    """Raised while another process runs an experiment: its id, and the pid if that is known."""
-
-    def __init__(self, id: str, pid: int | None) -> None:
-        super().__init__(id)
-        self.id, self.pid = id, pid
+def running_sentence(id: str, pid: int | None) -> str:
+    """Say that an experiment is running, and why no other may begin."""
+    process = "" if pid is None else f" (process {pid})"
+    return (
+        f"{id} is running already{process}: two sweeps at once would spoil each other's "
+        "figures, so wait for it or stop it"
+    )
 
 
 def lock_machine(id: str) -> int | None:
@@ -30,7 +32,7 @@ def lock_machine(id: str) -> int | None:
     share the home directory.
 
     Raises:
-        MachineInUse: another process holds it.
+        SweepError: another process holds it.
     """
     try:
         folder = Path(platformdirs.user_state_path("dlmon", appauthor=False))
@@ -46,9 +48,24 @@ def lock_machine(id: str) -> int | None:
     except (BlockingIOError, PermissionError):
         running, pid = os.pread(fd, _LONGEST_ID, 0).decode(errors="replace"), lock_holder(fd)
         os.close(fd)
-        raise MachineInUse(running, pid) from None
+        raise SweepError(running_sentence(running, pid)) from None
     except OSError:
         # A file system without locks, or a full disk.
         os.close(fd)
         return None
     return fd
+
+
+def unlock(fd: int | None) -> None:
+    """Release the lock."""
+    if fd is not None:
+        os.close(fd)
+
+
+def refuse_another_experiment() -> None:
+    """Check that no other process runs an experiment of ours on this machine.
+
+    Raises:
+        SweepError: one does.
+    """
+    unlock(lock_machine("an experiment"))

@@ -26,10 +26,10 @@ from dlmon.sweep.log import (
     list_sweeps,
     new_header,
     read_sweep,
-    refuse_another_experiment,
     refuse_another_sweep,
     relabel,
 )
+from dlmon.sweep.machine_lock import refuse_another_experiment
 from dlmon.sweep.plan import SweepError
 from dlmon.sweep.progress import Sweep
 

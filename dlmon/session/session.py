@@ -678,10 +678,14 @@ class Session:
         sample, regular = self.machine.latest, longest.steady.regular_steps()
         time_breakdown: dict[TimePart, float] = {}
         if not self.header.is_machine_recording:
+            heard_ns = self.last_t
+            if is_over:
+                heard_ns = 0 if sample is None else sample.t
             time_breakdown = self.time_breakdown.parts(
-                *(now, self.last_t, [loop.steady for loop in loops], self.steady, is_over),
+                *(now, heard_ns, [loop.steady for loop in loops], self.steady, is_over),
                 waited_us=self.data_wait.waited_us,
                 stopped=self._was_stopped,
+                completed=self.result is not None and self.result.status == Status.COMPLETED,
             )
         return Snapshot(
             header=self.header,

@@ -117,26 +117,33 @@ class TimeBreakdown:
         is_over: bool,
         waited_us: int | None = None,
         stopped: bool = False,
+        completed: bool = True,
     ) -> dict[TimePart, float]:
         """Return the seconds of each part that took any, in order; they add up to the wall time.
 
         Args:
             now_ns: the end of the wall time.
-            heard_ns: the time of the last record of any kind: in silence no batch is missed.
+            heard_ns: the time of the last record of any kind, or of the last sample of the machine
+                if the run is over: in silence no batch is missed.
             loops: the batches of each loop.
             steady: the batches of the current loop.
             is_over: no more records will come.
             waited_us: the time that batches waited for data, if measured.
             stopped: the run was stopped before its end.
+            completed: the run came to its own end.
         """
         seconds = {part: self._spent_ns[part] / 1e9 for part in TimePart}
         open_ns = max(0, now_ns - self.until_ns)
         heard_for_ns = min(heard_ns, now_ns) - self.until_ns
         open_part = self._open_part(heard_for_ns, steady, is_over)
         seconds[open_part] += open_ns / 1e9
-        if stopped and open_part is TimePart.CLOSING:
+        if is_over and self._part is TimePart.TRAINING and not self._closing:
             cut_s = (min(self._ended_ns, now_ns) - self.until_ns) / 1e9
-            _move(seconds, TimePart.CLOSING, TimePart.TRAINING, cut_s)
+            if not completed and self._is_overdue(heard_for_ns, steady):
+                # What was a stall while it ran stays one.
+                _move(seconds, TimePart.CLOSING, TimePart.STALLS, cut_s if cut_s > 0 else math.inf)
+            elif stopped:
+                _move(seconds, TimePart.CLOSING, TimePart.TRAINING, cut_s)
         if is_over and self._is_script and not self._has_trained:
             # No training followed, so it was no start-up.
             _move(seconds, TimePart.STARTUP, TimePart.SCRIPT, seconds[TimePart.STARTUP])

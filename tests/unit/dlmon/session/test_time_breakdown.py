@@ -153,6 +153,24 @@ def test_a_step_that_a_stop_or_a_signal_cut_short_is_no_shutdown(status, exit_co
     assert account["training"] == before + in_step_s
 
 
+@pytest.mark.parametrize(
+    ("status", "exit_code", "stalled_s"),
+    [(None, None, 75.0), ("stopped", None, 73.0), ("failed", 1, 73.0), ("completed", 0, 0.0)],
+)
+def test_what_was_a_stall_while_it_ran_is_one_after_the_end(status, exit_code, stalled_s):
+    hung = (*FIRST_EPOCH, Machine(at(82.9), 0.0))
+    assert account_of(*hung, now_s=82.9)["stalls"] == 72.9
+    result = (*(status, "id", "log", "x.py", None, {}), 85.0)
+    ended = Trainer(at(83.0), 0, 40, "torch", ended=True)
+    over = () if status is None else (ended, Result(*result, exit_code=exit_code, t=at(85.0)))
+    session = Session(header())
+    for record in (*hung, *over):
+        session.add(record)
+    account = session.snapshot(at(85.0), is_over=True).time_breakdown
+    assert account.get(TimePart.STALLS, 0.0) == pytest.approx(stalled_s)
+    assert account.get(TimePart.CLOSING, 0.0) == pytest.approx(75.0 - stalled_s)
+
+
 def test_a_step_that_was_under_way_when_its_loop_was_left_is_no_time_outside_of_training():
     begun = (phase(1.0, SCRIPT_PHASE), phase(5.0, "training"), *FIRST_EPOCH[-1:])
     cut = replace(epoch(0, 5.0, 10.0, 10.0), whole=False)

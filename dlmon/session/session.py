@@ -739,7 +739,7 @@ class Session:
             source_lines=tuple(self.stacks.source_lines),
             worker_stacks=tuple(s for s in self.stacks.of_processes if s.worker is not None),
             pause=None if is_over else self._pause(now),
-            stopped_stall=self._stopped_stall if is_over and self._was_stopped else None,
+            last_stall=self._last_stall(now) if is_over else None,
             regular_steps=regular,
             memory=self.memory_use,
             injections=tuple(self.injections.values()),
@@ -760,6 +760,12 @@ class Session:
         if result is None:
             return False
         return result.status == Status.STOPPED or (result.exit_code or 0) < 0
+
+    def _last_stall(self, now: int) -> Gap | None:
+        """Return the gap in which a run ended; None for one that ended by itself."""
+        if self.result is None:
+            return self._stall(min(now, self.last_t))
+        return self._stopped_stall if self._was_stopped else None
 
     def _overdue_since(self, now: int) -> int | None:
         """Return the end of the last step, or the start of a hang elsewhere; None without one."""
@@ -849,7 +855,11 @@ class Session:
         if not is_over and not self._checks.are_settled:
             checks = self._start_checks.newest_checks(inputs, self._check_start)
             if loss is None and not self._checks.are_enough:
-                limit = limit_of(checks, is_over, time=time)
+                ranks, checks = (
+                    rank_holds_up(trainers, is_over),
+                    checks or self._check_steps(is_over),
+                )
+                limit = limit_of(checks, is_over, ranks=ranks, time=time)
                 return limit if limit is not None and limit.evidence else None
             of_start = limit_of(checks, is_over)
             start = () if of_start is None else of_start.evidence
@@ -864,11 +874,19 @@ class Session:
             # The limit of the steps before says nothing of now.
             return limit_of((), is_over, (loss, lost))
         checks = self._checks.newest_checks((*inputs, lost is not None), check)
+        checks = checks or self._check_steps(is_over)
         ranks = rank_holds_up(trainers, is_over)
         if not self._checks.are_settled:
             # What took the CPU at the start holds until it is known of the training alone.
             checks = tuple(check.with_evidence(start) for check in checks)
         return limit_of(checks, is_over, (loss, lost), ranks, time)
+
+    def _check_steps(self, is_over: bool) -> tuple[RuleCheck, ...]:
+        """Return what the steps tell alone; nothing if the machine was read."""
+        if self.machine.latest is not None or not self.steady.batches:
+            return ()
+        check = self._check_training((), self.last_t, is_over, is_lost=False)
+        return (check,) if check.clear else ()
 
     def _check_start(self, samples: tuple[Machine, ...], at_ns: int) -> RuleCheck:
         cpus, interval_s = self.header.options.get("cpus"), self.machine.interval_s
@@ -900,7 +918,7 @@ class Session:
             on_cpu=model is not None and model.device == "cpu",
             is_lost=is_lost,
             interval_s=self.machine.interval_s,
-            retries=self.memory.retries_between(samples[0].t, at_ns),
+            retries=self.memory.retries_between(samples[0].t, at_ns) if samples else 0,
         )
         return check_rules(run)
 

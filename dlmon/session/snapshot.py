@@ -168,8 +168,8 @@ class Snapshot:
     """The time since the last record of any kind."""
     stopping_s: float | None = None
     """The time since it was asked to end; None if it was not, or in logs of earlier versions."""
-    stopped_stall: Gap | None = None
-    """The gap in which a run was asked to end, if its next step was overdue and never came."""
+    last_stall: Gap | None = None
+    """The gap in which a run was asked to end, or ended without a result; None if a step came."""
 
     @property
     def not_padding(self) -> float | None:

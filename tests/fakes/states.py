@@ -10,7 +10,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, chdir, contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
@@ -28,6 +28,7 @@ from dlmon.records import (
     Alert,
     AlertEvent,
     Batches,
+    CodeSamples,
     Epoch,
     Facts,
     Failure,
@@ -53,6 +54,7 @@ from dlmon.records import (
     Stack,
     StepParts,
     ThreadStack,
+    Trainer,
     decode,
     encode,
 )
@@ -357,10 +359,100 @@ def _own_script(reached: str = "training", **options) -> list[Record]:
     return [replace(header, workload="train_resnet.py", command=command), *of_its_own]
 
 
-def _with_step_parts(records: list[Record]) -> list[Record]:
-    """Return records of a run whose own code takes most of each step."""
-    last = max(getattr(record, "t", 0) for record in records)
-    return [*records, StepParts(last, 10, 180_000, 18_000, 1_000, 19_000, 18_000, 5_000)]
+_PART_US = {"wait_us": 1_000, "copy_us": 100, "forward_us": 1_800, "backward_us": 1_900}
+_PART_US |= {"optimizer_us": 500}
+"""The parts of a step whose other time the script's own code takes."""
+_AUGMENT = Frame("/home/ada/resnet/train_resnet.py", 118, "augment")
+
+
+def _pytorch(
+    ranks: Sequence[Mapping[str, int]] = (_PART_US,),
+    code: Frame | None = None,
+    busy_pct: Sequence[int] = (34,),
+    step_us: int = 18_000,
+    **machine,
+) -> list[Record]:
+    """Return a script of PyTorch's whose steps are measured, with their parts on each rank.
+
+    Args:
+        ranks: the parts of a step of each rank.
+        code: the line that most samples of the script's own code saw.
+        busy_pct: the utilisation of each GPU while it trains.
+        step_us: the time of a step.
+        machine: the machine, as of `recorded_session`.
+    """
+    header, *rest = _own_script(step_us=step_us, **machine)
+    assert isinstance(header, SessionHeader)
+    options = {**header.options, "workload": None, "epochs": None}
+    records: list[Record] = [replace(header, options=options, directory="/home/ada/resnet")]
+    read = {"device": "gpu:0", "workers": 2, "optimizer": "AdamW", "fused": True}
+    read |= {"pin_memory": True, "compute_precision": "bfloat16", "backend": None}
+    for record in rest:
+        if isinstance(record, Machine):
+            records.append(_working(record, busy_pct))
+        elif not isinstance(record, (Model, Batches, Epoch)):
+            records.append(record)
+    for number, parts in enumerate(ranks):
+        mark, rank = number or None, number if len(ranks) > 1 else None
+        trains = Trainer(BEGIN_NS, number, 4_242 + number, "torch", "2.13.0", "3.11.7", rank=rank)
+        records.append(replace(trains, world_size=len(ranks) if len(ranks) > 1 else None))
+        for record in rest:
+            if isinstance(record, Model):
+                device = {"device": f"gpu:{number}"} if machine.get("gpus") != 0 else {}
+                records.append(replace(record, **read | device, trainer=mark))
+            elif isinstance(record, Epoch):
+                records.append(replace(record, trainer=mark))
+            elif isinstance(record, Batches):
+                wait_us = record.time_us * parts["wait_us"] // step_us
+                records.append(replace(record, wait_us=wait_us, trainer=mark))
+        records += _of_steps(rest, parts, step_us, mark, code)
+    return [records[0], *sorted(records[1:], key=lambda record: getattr(record, "t", BEGIN_NS))]
+
+
+def _of_steps(
+    records: Sequence[Record],
+    parts: Mapping[str, int],
+    step_us: int,
+    trainer: int | None,
+    code: Frame | None,
+) -> Iterator[Record]:
+    """Yield the parts of four steps a second of training, and samples of the script's own code."""
+    last_ns = 0
+    for record in records:
+        if not isinstance(record, Batches) or record.t_last < last_ns + 10**9:
+            continue
+        last_ns = record.t_last
+        # Steps differ a little from each other.
+        varied_us = last_ns // 1_000 % 7 * 20
+        known = {name: 4 * (part_us + varied_us) for name, part_us in parts.items()}
+        step = 4 * (step_us + len(parts) * varied_us)
+        yield StepParts(last_ns, 4, step, **known, trainer=trainer)
+        if code is not None:
+            yield CodeSamples(last_ns, 10, (SeenAt(6, code, code),), trainer)
+
+
+def _working(sample: Machine, busy_pct: Sequence[int]) -> Machine:
+    """Return a sample of a machine that does what a script asks of it."""
+    gpus, is_working = [], any(gpu.utilization_pct for gpu in sample.gpus or ())
+    for gpu in sample.gpus or ():
+        pct = busy_pct[gpu.index % len(busy_pct)] + sample.t // 10**9 % 5 if is_working else 0
+        throttle = None if gpu.throttle is None else ()
+        known = {"power_w": 12.0 + 0.9 * pct, "temperature_c": 38 + pct // 4, "throttle": throttle}
+        gpus.append(replace(gpu, utilization_pct=pct, sm_mhz=1_860 if pct else 139, **known))
+    process = sample.process and replace(sample.process, busiest_thread_pct=61.0)
+    return replace(sample, gpus=tuple(gpus) or None, process=process)
+
+
+_RANK_US = {**_PART_US, "forward_us": 2_500, "backward_us": 12_900}
+_SLOW_RANK_US = {**_RANK_US, "wait_us": 9_900, "backward_us": 4_000}
+_RANKS = (*[_RANK_US] * 5, _SLOW_RANK_US, *[_RANK_US] * 2)
+
+
+def _of_ranks() -> list[Record]:
+    """Return eight ranks on eight GPUs, of which all others wait for the data of one."""
+    # A GPU that waits for another one in a collective operation is busy.
+    busy_pct = [93] * 5 + [48] + [93] * 2
+    return _pytorch(_RANKS, busy_pct=busy_pct, gpus=8, cores=64)
 
 
 _STALLED_NS = 75_000_000_000
@@ -556,7 +648,13 @@ STATES: dict[str, State] = {
         earlier=(_earlier(1, steps_cap=60), _earlier(2, samples=10_000)),
     ),
     "slow-cpu": State(recorded_session("training", gpus=0, ended=0, step_us=700_000, cut_after=40)),
-    "own-script": State(_with_step_parts(_own_script())),
+    "own-script": State(_pytorch(code=_AUGMENT)),
+    "own-script-without-samples": State(_pytorch()),
+    "data-bound": State(_pytorch([{**_PART_US, "wait_us": 10_500, "forward_us": 2_000}])),
+    "waiting-for-rank": State(_of_ranks()),
+    "ranks-without-sensors": State(
+        [record for record in _of_ranks() if not isinstance(record, Machine)]
+    ),
     "stalled": State(_stalled()),
     "stalled-and-over": State(_stalled(), locked=False),
     # A machine without a workload.

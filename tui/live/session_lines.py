@@ -247,7 +247,8 @@ class ProgressLine(GrowingLines):
             text = f"{reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
             return [((text, STRONG),)]
         said = "" if headline is None else headline.reason
-        if problem and not (said and problem.endswith(said)):
+        is_said = said and (problem or "").endswith(said.rpartition(", ")[2])
+        if problem and not is_said:
             return [((line, BAD),) for line in wrapped(problem, width, height)]
         result = snapshot.result
         if result is not None:
@@ -271,7 +272,7 @@ def _progress_row(snapshot: Snapshot, times: str, width: int) -> TextRow:
     """Return the step, a bar if the number of steps is known, and times."""
     step, progress = step_of(snapshot), snapshot.progress
     row: TextRow = ((step, MUTED),)
-    if progress is not None and progress.steps is not None and not progress.is_over:
+    if progress is not None and progress.steps is not None and step.startswith("step "):
         steps, updates = progress.steps, progress.updates
         longest = len(step_text(steps, steps, None if updates is None else steps))
         has_epochs = snapshot.model is None or snapshot.model.has_epochs is not False

@@ -6,23 +6,42 @@ import re
 from dataclasses import replace
 
 from dlmon.figures import units
-from dlmon.figures.session.epoch_numbers import epoch_word
+from dlmon.figures.session.epoch_numbers import epoch_text, epoch_word
 from dlmon.figures.session.framework_memory import explain_out_of_memory
 from dlmon.figures.session.progress import (
     failure_text,
     is_script_without_training,
     starting_texts,
+    step_text,
+    trained_text,
     try_or_output,
     waiting_texts,
     why_nothing_trained,
 )
 from dlmon.figures.session.stall import stall_of
-from dlmon.figures.session.time_breakdown import gap_place, longest_gaps
+from dlmon.figures.session.time_breakdown import (
+    breakdown_rows,
+    gap_place,
+    in_short,
+    longest_gaps,
+    names_of,
+)
 from dlmon.figures.session.tracebacks import traceback_rows
 from dlmon.records import FailureKind, Status
 from dlmon.records.record import record
 from dlmon.session.gaps import Gap, pauses_in
-from dlmon.session.limits.evidence import INPUT, KINDS, STALLED, Evidence, Tone
+from dlmon.session.limits.evidence import (
+    FORWARD,
+    INPUT,
+    KINDS,
+    NETWORK,
+    NOT_CLEAR,
+    OWN_CODE,
+    STALLED,
+    TIE,
+    Evidence,
+    Tone,
+)
 from dlmon.session.snapshot import Snapshot, is_stalled
 
 SILENT_S = 30.0
@@ -32,6 +51,33 @@ _SCRIPT_STOPS = "the script was asked to end; one that handles SIGTERM may save 
 _WORKLOAD_STOPS = "it ends after the current batch"
 _INTERRUPTED = re.compile(r"^interrupted: ")
 _EXIT_CODE = re.compile(r"^the script ended with exit code \d+: ")
+_SEE_STACKS = "see all stacks (S, dlmon stack)"
+_INTERRUPTED_NEXT = "see what ended it (dmesg, last -x), then run it again"
+_STARTING = "if it takes long, see at which line it is (S, dlmon stack)"
+_PROFILE = "profile its next steps (P, dlmon profile)"
+_LESS_WORK = "only less work helps: lower precision, a compiled model, or a smaller one"
+_NEXT = {
+    "not-yet": "wait a few seconds",
+    "silent": "look at the machine that it runs on",
+    "stopping": "wait for its end",
+    "gpu-lost": "see which processes use it (p)",
+    "no-training": "let its loop call dlmon.step(), if it trains",
+    "gpu": _LESS_WORK,
+    "gpu-near-power": _LESS_WORK,
+    "gpu-tensor": _LESS_WORK,
+    "gpu-slowdown": "see what slows it: nvidia-smi -q -d PERFORMANCE",
+    "gpu-power-brake": "check the power supply of the GPU",
+    "cpu": "only less work or more cores help",
+    "cores": "see which processes use them (p)",
+    OWN_CODE: "look at what its loop does beside loading, network and optimiser",
+    "io-pressure": "keep the data in memory, or on a faster disk",
+}
+"""The next step of a rule whose evidence has no advice."""
+_NEXT_WHILE_RUNNING = {
+    **dict.fromkeys((NOT_CLEAR, TIE, NETWORK, FORWARD, "optimizer", "copy"), _PROFILE),
+    "collectives": "compare the ranks (W)",
+    OWN_CODE: "see at which line it is, a few times (S, dlmon stack)",
+}
 
 
 @record(frozen=True)
@@ -75,14 +121,23 @@ def headline_of(
     if snapshot.header.is_machine_recording:
         return None
     over = not is_running or snapshot.result is not None
+    headline = _state(snapshot, over, status, problem) or _limited(snapshot, over)
+    next_steps = _NEXT if over else _NEXT | _NEXT_WHILE_RUNNING
+    return replace(headline, advice=headline.advice or next_steps.get(headline.rule, ""))
+
+
+def _limited(snapshot: Snapshot, over: bool) -> Headline:
+    """Return the headline of what limits a run, or why that isn't known."""
     limit = snapshot.limit
-    if (state := _state(snapshot, over, status, problem)) is not None:
-        return state
     if limit is None and not over and not snapshot.batches:
         figure = units.short_clock(snapshot.elapsed_s)
-        return Headline("starting", figure, starting_texts(snapshot))
+        texts = starting_texts(snapshot)
+        return Headline("starting", figure, texts, "" if len(texts) > 1 else _STARTING)
     if limit is None or (over and is_script_without_training(snapshot)):
-        return Headline("not-known" if over else "not-yet", "", waiting_texts(snapshot, over))
+        is_short = over and snapshot.batches and not is_script_without_training(snapshot)
+        advice = "run it for longer" if is_short else ""
+        rule = "not-known" if over else "not-yet"
+        return Headline(rule, "", waiting_texts(snapshot, over), advice)
     lead, reasons = limit.lead, limit.lead.reasons
     # A pause that a framework names, such as a checkpoint, is a part of its own.
     unnamed = [gap for gap in snapshot.gaps if not pauses_in(gap, snapshot.pauses)]
@@ -90,8 +145,22 @@ def headline_of(
         (longest,) = longest_gaps(unnamed, 1)
         where = _where(longest, snapshot)
         reasons = (*reasons, f"the longest {units.seconds(longest.seconds)} {where}")
+    if lead.rule == NOT_CLEAR:
+        reasons = (*_largest_parts(snapshot), *reasons)
+    if lead.rule == "gpu-lost" and snapshot.samples_per_second_now is not None:
+        reasons = (*reasons, "its steps go on")
+    if not over and (trained := trained_text(snapshot)):
+        return Headline("evaluates", "", (trained, f"while it trained: {lead.title}"), limit.advice)
     of_lead = replace(lead, reasons=reasons, advice=limit.advice)
     return Headline(**vars(of_lead), also=limit.also)
+
+
+def _largest_parts(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the two largest parts of the time, as one text."""
+    rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), 1)
+    parts = sorted(rows, key=lambda row: -row.share)[:2]
+    text = " and ".join(f"{row.name} {row.percent} %" for row in parts)
+    return (f"{text} of the time",) if text else ()
 
 
 def _state(snapshot: Snapshot, over: bool, status: Status, problem: str | None) -> Headline | None:
@@ -102,9 +171,7 @@ def _state(snapshot: Snapshot, over: bool, status: Status, problem: str | None) 
     if untrained is not None:
         return Headline("no-training", "", (untrained,))
     if status == Status.INTERRUPTED and snapshot.result is None:
-        return Headline(
-            "interrupted", "", (_INTERRUPTED.sub("", problem or "it ended without a result"),)
-        )
+        return _interrupted(snapshot, problem)
     if not over and snapshot.silent_s >= SILENT_S:
         silent_for = units.short_clock(snapshot.silent_s)
         return Headline("silent", silent_for, (problem or "no new record",))
@@ -118,11 +185,25 @@ def _state(snapshot: Snapshot, over: bool, status: Status, problem: str | None) 
         return Headline(INPUT, units.short_clock(pause.seconds), (stall.place,), _ANSWER)
     if not over and is_stalled(snapshot.overdue_s, snapshot.regular_steps):
         stalled = _stalled(snapshot, snapshot.overdue_s or 0.0, pause)
-        return replace(stalled, advice="see all stacks (S, dlmon stack)")
-    last = snapshot.stopped_stall
+        return replace(stalled, advice=_SEE_STACKS)
+    last = snapshot.last_stall
     if over and last is not None and is_stalled(last.seconds, snapshot.regular_steps):
         return _stalled(snapshot, last.seconds, last)
     return None
+
+
+def _interrupted(snapshot: Snapshot, problem: str | None) -> Headline:
+    """Return the headline of a run without a result: how far it was, and where it stood."""
+    progress, stall = snapshot.progress, snapshot.last_stall
+    ended, at = _INTERRUPTED.sub("", problem or "it ended without a result"), ""
+    if stall is not None and is_stalled(stall.seconds, snapshot.regular_steps):
+        stood = _where(stall, snapshot).partition(" →")[0]
+        at = f"after {units.short_clock(stall.seconds)} without a step, {stood}"
+    elif progress is not None and snapshot.batches:
+        step = step_text(progress.step, progress.steps, None)
+        at = " of ".join(filter(None, (f"after {step}", epoch_text(snapshot))))
+    reasons = tuple(filter(None, (at, ended)))
+    return Headline("interrupted", "", reasons, _INTERRUPTED_NEXT)
 
 
 def _failed(snapshot: Snapshot, failure: str) -> Headline:
@@ -135,7 +216,10 @@ def _failed(snapshot: Snapshot, failure: str) -> Headline:
     if name == "Output" and advice:
         reasons.append(f"its last output: {advice}")
     rule = "out-of-memory" if is_memory else "failed"
-    return Headline(rule, "", tuple(reasons), advice if name == "Try" else "")
+    advice = advice if name == "Try" else ""
+    if not is_memory and not advice and (place := _failed_at(snapshot)):
+        advice = f"look at {place.partition(' in ')[0]}, then run it again"
+    return Headline(rule, "", tuple(reasons), advice)
 
 
 def _failed_at(snapshot: Snapshot) -> str:

@@ -112,7 +112,9 @@ def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
         return "", ""
     if result.failure == FailureKind.OUT_OF_MEMORY:
         batch_size = model.batch_size if model is not None else None
-        smaller = "use a smaller batch" if (batch_size or 0) > 1 else ""
+        smaller = (
+            f"use a smaller batch than {batch_size:,}" if batch_size and batch_size > 1 else ""
+        )
         return "Try", out_of_memory_advice(snapshot) or smaller
     last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
     # The reason has a script's own exception already.
@@ -134,8 +136,7 @@ def waiting_texts(snapshot: Snapshot, over: bool) -> tuple[str, ...]:
     if snapshot.overdue_s is not None and not over:
         return overdue_text(snapshot.overdue_s), "what held before is not said of now"
     if snapshot.samples_per_second is not None:
-        few = "too few readings of the machine in steady training"
-        return few, f"at least {MIN_SAMPLES} are needed"
+        return (f"it takes {MIN_SAMPLES} readings of the machine in steady training",)
     if not over:
         return "shown once training is steady", STEADY_TAKES
     if snapshot.batches:
@@ -161,7 +162,9 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
     progress = snapshot.progress
     if progress is None or snapshot.overdue_s is not None:
         return ""
-    if progress.is_over and progress.epoch + 1 >= (progress.epochs or 0):
+    if (progress.is_over and progress.epoch + 1 >= (progress.epochs or 0)) or trained_text(
+        snapshot
+    ):
         return ""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     noun = epoch_word(snapshot.header)
@@ -213,6 +216,8 @@ def step_of(snapshot: Snapshot) -> str:
         return no_step if _trains_now(snapshot) else f"{NOTHING_SEEN_YET}: the script runs"
     if progress is None:
         return f"{doing} …"
+    if trained := trained_text(snapshot):
+        return f"{trained}; {doing} …"
     if progress.is_over:
         # Another epoch may follow or not.
         of = "" if progress.epochs is None else f" of {progress.epochs:,}"
@@ -223,6 +228,16 @@ def step_of(snapshot: Snapshot) -> str:
         return "the script runs, and trains nothing at the moment"
     step = step_text(progress.step, progress.steps, progress.updates)
     return step if progress.steps is not None else f"{doing}  {step}"
+
+
+def trained_text(snapshot: Snapshot) -> str:
+    """Say that a run that evaluates has trained all of its epochs; empty if more may follow."""
+    progress = snapshot.progress
+    if progress is None or progress.epochs is None or snapshot.phase != "evaluating":
+        return ""
+    is_last = progress.epoch + 1 >= progress.epochs and progress.step == progress.steps
+    count = units.counted(progress.epochs, epoch_word(snapshot.header))
+    return f"training is over after {count}" if is_last else ""
 
 
 def step_text(step: int, steps: int | None, updates: int | None) -> str:

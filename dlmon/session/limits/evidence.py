@@ -50,6 +50,7 @@ class RuleKind(NamedTuple):
 _BAD, _LIMIT, _GOOD, _UNCLEAR = Tone.BAD, Tone.LIMIT, Tone.GOOD, Tone.UNCLEAR
 FORWARD, NETWORK, OWN_CODE = "forward", "network", "own-code"
 TIE, RANKS, IDLE = "tie", "ranks", "idle"
+NOT_CLEAR = "not-clear"
 INPUT, STALLED = "input", "stalled"
 STANDS = (INPUT, STALLED)
 """The states of a run that stands at a line of its code."""
@@ -107,7 +108,8 @@ KINDS = {
     "garbage": RuleKind("GARBAGE COLLECTION", _LIMIT, LimitKind.TIME),
     "between-epochs": RuleKind("BETWEEN EPOCHS", _LIMIT, LimitKind.TIME),
     "other-code": RuleKind("OUTSIDE TRAINING", _LIMIT, LimitKind.TIME),
-    "not-clear": RuleKind("NOT CLEAR", _UNCLEAR),
+    NOT_CLEAR: RuleKind("NOT CLEAR", _UNCLEAR),
+    "evaluates": RuleKind("EVALUATING", _GOOD),
     "no-training": RuleKind("NO TRAINING SEEN", _UNCLEAR),
     "starting": RuleKind("STARTING", _UNCLEAR),
     "not-yet": RuleKind("NOT YET KNOWN", _UNCLEAR),
@@ -176,7 +178,7 @@ class Limit:
         if self.evidence:
             return self.evidence[0]
         measured = tuple(text for _, text in self.measured)
-        return Evidence("not-clear", "", measured or ("nothing is measured",))
+        return Evidence(NOT_CLEAR, "", measured or ("nothing is measured",))
 
     @property
     def rule(self) -> str:

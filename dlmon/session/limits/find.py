@@ -570,7 +570,9 @@ def loss_is_no_number(
     from_there = f" from {' of '.join(places)} on" if places else ""
     reason = f"the loss {'was' if is_over else 'is'} {loss.why}{from_there}"
     rule = "loss" if loss.why == "NaN" else "loss-infinite"
-    return Evidence(rule, "", (reason,), _loss_advice(precision, is_script, is_over))
+    last = loss.series.newest
+    reasons = (reason, *([] if last is None else [f"{last:.4g} before"]))
+    return Evidence(rule, "", reasons, _loss_advice(precision, is_script, is_over))
 
 
 def _first_epoch(loss: Metric, epochs: Sequence[Epoch], epoch_now: int | None) -> int | None:

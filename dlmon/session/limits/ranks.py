@@ -101,7 +101,8 @@ class Straggler:
         line = code.places[0] if code is not None and code.places else None
         if code and line and line.looks >= _MOSTLY * sum(place.looks for place in code.places):
             place = place_text(line.script, line.inner)
-            return f"take {place} out of the loop of {name}, or run it every few steps"
+            line_text = place.partition(" in ")[0]
+            return f"take {line_text} out of the loop of {name}, or run it every few steps"
         return f"look for what {name} does more slowly: your code, its CPUs, its GPU"
 
 
@@ -166,7 +167,7 @@ def straggler_of(ranks: Sequence[ProcessRate]) -> Straggler | None:
     return Straggler(
         *(ranks[index], part, works_ms[index], works_ms[index] - longer_ms),
         longer_ms=_longer_ms(parts_ms[part], index),
-        others=_OTHER if len(ranks) == 2 else "the others",
+        others=_OTHER if len(ranks) == 2 else "others",
     )
 
 

@@ -12,7 +12,7 @@ from dlmon.records import Gpu, Machine, StepParts
 from dlmon.records.sanitize import clean
 from dlmon.records.stacks import place_text
 from dlmon.records.training import STEP_PARTS
-from dlmon.records.words import gpu_name
+from dlmon.records.words import GpuState, gpu_name
 from dlmon.session.limits.evidence import FORWARD, IDLE, NETWORK, OWN_CODE, TIE, Evidence
 from dlmon.session.limits.run_samples import (
     BUSY_PCT,
@@ -240,6 +240,7 @@ BANDWIDTH_PCT, TENSOR_PCT, FEW_SMS_PCT = 70.0, 60.0, 30.0
 WAITED_SHARE = 0.1
 
 # The throttle reasons of our records, by the names of NVML (nvmlClocksEventReasons).
+_LOST_ADVICE = "look for its error in the kernel's log (dmesg)"
 HEAT = {
     "thermal slowdown": "SW thermal slowdown",
     "hardware thermal slowdown": "HW thermal slowdown",
@@ -265,7 +266,13 @@ def _one_gpu_lost(samples: Sequence[Machine], newest: Machine, number: int) -> E
         return None
     why = newest.why.get("gpus") if latest is None else latest.why.get("utilization_pct")
     reason = clean(why or "", LONGEST_REASON) or (str(state) if may_answer else "no reason known")
-    return Evidence("gpu-lost", "", (f"GPU {number} gives no readings now: {reason}",))
+    read_ns = [
+        s.t for s, row in zip(samples, rows, strict=True) if row is not None and _is_read(row)
+    ]
+    lost_s = (newest.t - read_ns[-1]) / 1e9 if read_ns else 0.0
+    figure = f"{lost_s:.0f} s" if lost_s >= 1 else ""
+    advice = "" if reason.startswith(str(GpuState.ASLEEP)) else _LOST_ADVICE
+    return Evidence("gpu-lost", figure, (f"GPU {number} gives no readings now: {reason}",), advice)
 
 
 def _row_of(sample: Machine, index: int) -> Gpu | None:
@@ -494,13 +501,13 @@ def own_code(run: RunSamples) -> Evidence | None:
     if share is None or not _is_largest(run, share):
         return None
     took = part_text(run.parts, "rest_us")
-    reasons: tuple[str, ...] = (f"{took}, in neither loader, network nor optimiser",)
+    reasons: tuple[str, ...] = (f"{took} outside loader, network, optimiser",)
     advice, code = "", run.code
     if code is not None and code.places and code.places[0].looks >= _MOSTLY * share * code.samples:
         line = code.places[0]
         place = place_text(line.script, line.inner)
         reasons = (place, took, f"{line.looks} of {code.samples} samples")
-        advice = f"take {place} out of the loop, or run it every few steps"
+        advice = f"take {place.partition(' in ')[0]} out of the loop, or run it every few steps"
     return Evidence(OWN_CODE, f"{100 * share:.0f} %", reasons, advice, share)
 
 

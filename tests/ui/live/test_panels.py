@@ -58,9 +58,9 @@ WAITS_FOR_DATA = Limit(
 WITHOUT_ADVICE = Limit(
     (
         Evidence(
-            "io-pressure",
+            "idle",
             "",
-            ("some program waited for a disk 34 % of the time",),
+            ("the steps wait for nothing that is measured",),
         ),
     ),
 )
@@ -210,25 +210,25 @@ def limited(limit, width, height=2):
 
 def test_what_limits_it_says_what_it_waits_for():
     assert limited(None, 80) == [
-        "▌ NOT YET KNOWN  too few readings of the machine in steady training",
-        "▌                at least 5 are needed",
+        "▌ NOT YET KNOWN  it takes 5 readings of the machine in steady training",
+        "▌                → wait a few seconds",
     ]
     early = replace(TRAINING, limit=None, samples_per_second=None)
     assert shown(LimitLine(), headline_of(early, True), width=80, height=2) == [
         "▌ NOT YET KNOWN  shown once training is steady",
-        "▌                10 batches and 3 seconds of training are needed",
+        "▌                → wait a few seconds",
     ]
     over = shown(LimitLine(), headline_of(early, False), width=118)
-    assert over == ["▌ NOT KNOWN  too short to measure"]
+    assert over == ["▌ NOT KNOWN  too short to measure  → run it for longer"]
 
 
 def test_where_no_reading_speaks_for_a_step_none_is_made_up():
     assert limited(WITHOUT_ADVICE, 118) == [
-        "▌ SLOW DISK  some program waited for a disk 34 % of the time",
+        "▌ WAITING  the steps wait for nothing that is measured",
     ]
     assert limited(NOT_CLEAR, 80) == [
-        "▌ NOT CLEAR  this run 1.1 of 4 cores, other programs 0.1 cores",
-        "▌            busiest thread 50 % of a core",
+        "▌ NOT CLEAR  steps 74 % and start 14 % of the time, this run 1.1 of 4 cores",
+        "▌            → profile its next steps (P, dlmon profile)",
     ]
 
 
@@ -426,7 +426,10 @@ def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
 def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
     model = replace(FAILED.model, batch_size=batch_size)
     rows = rows_of(failed("memory ran out", FailureKind.OUT_OF_MEMORY, ["x"], model=model))
-    assert rows == ["▌ OUT OF MEMORY  memory ran out", *(["▌ → use a smaller batch"] * tries)]
+    assert rows == [
+        "▌ OUT OF MEMORY  memory ran out",
+        *([f"▌ → use a smaller batch than {batch_size}"] * tries),
+    ]
 
 
 def test_memory_of_a_gpu_that_ran_out_is_explained_in_place_of_the_error():
@@ -442,6 +445,7 @@ def test_memory_of_a_gpu_that_ran_out_is_explained_in_place_of_the_error():
 def test_a_run_that_is_over_and_has_no_figure_says_why():
     assert rows_of(WITHOUT_LIMIT) == [
         f"▌ NOT KNOWN  {TOO_SHORT}, 10 batches and 3 seconds of training are needed",
+        "▌            → run it for longer",
     ]
     stopped = replace(WITHOUT_LIMIT, batches=0)
     assert rows_of(stopped) == ["▌ NOT KNOWN  the run ended before its first step"]
@@ -460,9 +464,9 @@ async def test_why_a_script_trained_nothing_is_shown_in_full_once_it_is_over(sho
     result = replace(COMPLETED.result, why={"samples_per_second": why})
     async with show_session(script_session(seconds=0, result=result), size=(80, 24)) as shown:
         said = shown.rows("LimitLine")
-        assert len(said) == 3
+        assert len(said) == 4
         words = " ".join(" ".join(row.strip("▌ ") for row in said).split())
-        assert words == f"NO TRAINING SEEN {why}"
+        assert words == f"NO TRAINING SEEN {why} → let its loop call dlmon.step(), if it trains"
 
 
 class PanelsAlone(App[None]):

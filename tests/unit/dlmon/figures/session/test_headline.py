@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from fakes.recorded import folded, recorded_machine, recorded_session
+from fakes.states import RECORDINGS, STATES
 
 from dlmon.figures.session.headline import headline_of
 from dlmon.records import (
@@ -24,6 +25,7 @@ from dlmon.session.limits.evidence import KINDS, Evidence, Limit, Tone
 
 SECOND = 1_000_000_000
 TRAINING = folded(recorded_session("training")).snapshot()
+COMPLETED = folded(recorded_session()).snapshot()
 FAILED = folded(recorded_session(status="failed")).snapshot()
 SLEEPS = Limit(
     (
@@ -183,6 +185,90 @@ def test_of_pauses_the_longest_is_named():
     saved = NamedPause(9 * SECOND, 21 * SECOND, "checkpoint")
     headline = headline_of(replace(TRAINING, limit=limit, gaps=gaps, pauses=(saved,)), True)
     assert headline.reasons[1].startswith("the longest 2.00 s")
+
+
+def of_state(name, is_over=False):
+    session = folded(STATES[name].records)
+    status = Status.INTERRUPTED if is_over else Status.RUNNING
+    return headline_of(session.snapshot(is_over=is_over), not is_over, status)
+
+
+@pytest.mark.parametrize("name", sorted(STATES.keys() - {*RECORDINGS}))
+def test_every_state_says_what_is_so_and_what_to_do(name):
+    state = STATES[name]
+    headline = of_state(name, is_over=not state.locked)
+    assert headline.reason
+    assert headline.advice
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "advice"),
+    [
+        (
+            "own-script",
+            "YOUR CODE 70 %: train_resnet.py:118 in augment, 12.7 of 18.2 ms a step, "
+            "60 of 100 samples",
+            "take train_resnet.py:118 out of the loop, or run it every few steps",
+        ),
+        (
+            "own-script-without-samples",
+            "YOUR CODE 70 %: 12.7 of 18.2 ms a step outside loader, network, optimiser",
+            "see at which line it is, a few times (S, dlmon stack)",
+        ),
+        *(
+            (
+                name,
+                "WAITING FOR RANK 5 49 %: rank 5 waits 10 ms a step for data, others 1.1 ms",
+                "look for what rank 5 loads more slowly: its data, its CPUs, its disk",
+            )
+            for name in ("waiting-for-rank", "ranks-without-sensors")
+        ),
+        (
+            "data-bound",
+            "DATA-BOUND 58 %: 10.8 of 18.5 ms a step waiting for the next batch, GPU 0 busy 36 %",
+            "use more loader workers: 2 used, 4 cores idle",
+        ),
+        (
+            "evaluating",
+            "EVALUATING: training is over after 3 epochs, while it trained: POWER CAP",
+            "raise the power limit above 120 W, if the card allows it",
+        ),
+        (
+            "no-gpu",
+            "NOT CLEAR: steps 74 % and start 14 % of the time, this run 2.9 of 8 cores, "
+            "other programs 0.3 cores, waiting for data is not measured with Keras on TensorFlow",
+            "profile its next steps (P, dlmon profile)",
+        ),
+        (
+            "lost-gpu",
+            "GPU LOST 6 s: GPU 0 gives no readings now: lost, its steps go on",
+            "look for its error in the kernel's log (dmesg)",
+        ),
+    ],
+)
+def test_a_state_says(name, text, advice):
+    headline = of_state(name)
+    assert (headline.text, headline.advice) == (text, advice)
+
+
+def test_steps_without_readings_of_the_machine_have_a_limit():
+    records = [r for r in STATES["data-bound"].records if not isinstance(r, Machine)]
+    for is_over in (False, True):
+        snapshot = folded(records).snapshot(is_over=is_over)
+        assert headline_of(snapshot, not is_over).title == "DATA-BOUND 58 %"
+
+
+def test_an_interrupted_run_says_how_far_it_was_and_where_it_stood():
+    assert of_state("interrupted", is_over=True).reasons[0] == "after step 250 of 500 of epoch 2/3"
+    assert of_state("stalled-and-over", is_over=True).reasons[0] == (
+        "after 1:15 without a step, at step 107 of epoch 2: train_resnet.py:88 in save"
+    )
+
+
+def test_what_needs_a_running_process_is_not_advised_once_it_is_over():
+    limit = Limit((Evidence("network", "90 %", ("forward and backward",)),))
+    assert "(P" in headline_of(replace(TRAINING, limit=limit), True).advice
+    assert headline_of(replace(COMPLETED, limit=limit), False).advice == ""
 
 
 def test_every_name_is_short_and_upper_case():

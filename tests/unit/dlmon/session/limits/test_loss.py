@@ -48,7 +48,13 @@ def found(*records, epoch_now=0, precision="float32", is_script=True, ended=Fals
 )
 def test_it_says_from_which_epoch_on(records, epoch_now, since):
     evidence = found(*records, epoch_now=epoch_now)
-    assert evidence.text == f"NAN LOSS: the loss is NaN{since}"
+    assert evidence.title == "NAN LOSS"
+    assert evidence.reasons[0] == f"the loss is NaN{since}"
+
+
+def test_its_last_number_is_named():
+    assert found(read(3, 0.5), read(4, None)).reasons[1:] == ("0.5 before",)
+    assert found(read(3, None)).reasons[1:] == ()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +115,7 @@ def test_of_a_run_it_comes_first_and_what_makes_it_slow_after_it():
     limit = limit_of(records)
     assert limit.kind is LimitKind.LOSS
     assert limit.text.startswith(
-        "NAN LOSS: the loss is NaN from about step 1 of epoch 2 on. POWER CAP: GPU"
+        "NAN LOSS: the loss is NaN from about step 1 of epoch 2 on, 1.8 before. POWER CAP: GPU"
     )
     assert limit.also[0] == "POWER CAP"
     assert limit.advice == "stop the run"

@@ -228,8 +228,8 @@ def mark_row(
 ) -> str:
     """Draw the row under a plot: `┊1` at a mark, `╌compile╌` along a stretch.
 
-    Marks are (column, label), stretches (first column, last column, name). A label that doesn't
-    fit is left out; a name may shrink to its first letter.
+    Marks are (column, label), stretches (first column, last column, name). A label or a name that
+    doesn't fit is left out.
     """
     tick, dash = "┊", "╌"
     row = [" "] * width
@@ -244,8 +244,9 @@ def mark_row(
         end = max(start, min(width, last // COLUMNS_PER_CELL + 1))
         free = "".join(row[start:end]).replace(" ", dash)
         dashes = max(re.findall(f"{dash}+", free), key=len, default="")
-        fitting = (text for text in (name, name[:1]) if len(text) + 2 <= len(dashes))
-        free = free.replace(dashes, next(fitting, "").center(len(dashes), dash), 1)
+        if not dashes or len(name) + 2 > len(dashes):
+            continue
+        free = free.replace(dashes, name.center(len(dashes), dash), 1)
         row[start : start + len(free)] = free
     return "".join(row)
 

@@ -7,6 +7,7 @@ text stand in the right one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from textual.containers import Container
@@ -46,11 +47,13 @@ class RunContent:
         step_rows: the rows about the parts of a step, or its times; 0 if both are unknown.
         has_loss: whether a metric was read.
         epochs: the epochs that the table may get; 0 before the first one ended.
-        has_output: whether anything was printed.
+        output_lines: the lines that the output may get; 0 before anything was printed.
         is_running: whether more may come.
         has_begun: whether a step has ended, or none will; before that, its start is shown.
         has_figure: whether the run has a figure, or may still get one.
         has_processes: whether processes of the machine were read.
+        has_machine: whether the machine was read, or may still be.
+        flat: the panels whose charts hardly move.
         hidden: the panels that a person hid.
         first: the lower panel that a person chose.
     """
@@ -61,11 +64,13 @@ class RunContent:
     step_rows: int = 0
     has_loss: bool = False
     epochs: int = 0
-    has_output: bool = False
+    output_lines: int = 0
     is_running: bool = True
     has_begun: bool = True
     has_figure: bool = True
     has_processes: bool = False
+    has_machine: bool = True
+    flat: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
     first: Panel | None = None
 
@@ -90,6 +95,8 @@ TALL, SMALL_FIGURE, LARGE_FIGURE = 24, 2, 4
 # A comparison and the parts of a step both have panels if they leave this room to others.
 _LEAST_OTHERS = 16
 _LEAST_CHART, _LEAST_WITH_CPU = 5, 9
+# A chart that hardly moves needs no more rows; the machine has two of them.
+_MOST_FLAT, _MOST_FLAT_MACHINE = 10, 16
 _LEAST_BARS, _MOST_BARS, _MOST_EPOCHS = 3, 10, 12
 _LEAST_PROCESSES, _MOST_PROCESSES = 6, 12
 _BROAD_LEFT = 0.6
@@ -113,9 +120,12 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
         Panel.EPOCHS: PanelRows(
             _LEAST_CHART, FRAME + 1 + min(content.epochs, _MOST_EPOCHS), share=2
         ),
-        Panel.OUTPUT: PanelRows(_LEAST_CHART - 1, share=2),
+        Panel.OUTPUT: PanelRows(_LEAST_CHART - 1, FRAME + max(2, content.output_lines), share=2),
         Panel.PROCESSES: PanelRows(_LEAST_PROCESSES, _MOST_PROCESSES, share=2),
     }
+    most_flat = {Panel.THROUGHPUT: _MOST_FLAT, Panel.MACHINE: _MOST_FLAT_MACHINE}
+    for panel in content.flat & most_flat.keys() if content.gpus <= 1 else ():
+        rows[Panel(panel)] = replace(rows[Panel(panel)], most=most_flat[Panel(panel)])
     has_room = not bars or height - figure - bars - step >= _LEAST_OTHERS
     has_step = bool(content.step_rows) and (has_room or not content.has_begun)
     without = {
@@ -124,7 +134,8 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
         Panel.STEP: not has_step,
         Panel.LOSS: not content.has_loss,
         Panel.EPOCHS: not content.epochs,
-        Panel.OUTPUT: not content.has_output
+        Panel.MACHINE: not content.has_machine,
+        Panel.OUTPUT: not content.output_lines
         and not (content.trains and content.is_running and content.has_begun),
         Panel.PROCESSES: not content.has_processes,
     }
@@ -152,7 +163,7 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
         left.insert(0, Panel.STEP)
     right = [panel for panel in right if panel not in left]
     growing = {Panel.LOSS, Panel.EPOCHS, Panel.PROCESSES} & {*right}
-    if not content.has_output and not rows.keys().isdisjoint(growing):
+    if not content.output_lines and not rows.keys().isdisjoint(growing):
         # An empty panel only fills a column without any other that grows.
         rows.pop(Panel.OUTPUT, None)
     columns = [stack(column, rows, height) for column in (left, right)]

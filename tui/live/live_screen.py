@@ -34,7 +34,13 @@ from tui.live.failure_pane import FailurePane
 from tui.live.layout import LOWER_PANELS, Panel, Panels, RunContent
 from tui.live.log_search import SEARCH_KEYS, LogSearch
 from tui.live.output_pane import OutputPane
-from tui.live.session_charts import LossChart, machine_view, newest_metric, next_metric
+from tui.live.session_charts import (
+    LossChart,
+    flat_charts,
+    machine_view,
+    newest_metric,
+    next_metric,
+)
 from tui.live.session_lines import BreakdownLine, LimitLine, ProgressLine, TopLine
 from tui.live.stall_panel import StallPanel
 from tui.live.step_panel import StepPanel
@@ -372,7 +378,10 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             # The table grows ahead of the epochs, and not with each.
             epochs = max(epochs, min(progress.epochs or _MANY_EPOCHS, 2 << epochs.bit_length()))
         is_recording = self.has_class("-machine-alone")
-        has_output = bool(snapshot.output or snapshot.notices)
+        lines = len(snapshot.output) + len(snapshot.notices)
+        if running and lines:
+            # The panel grows ahead of the lines, too.
+            lines = 1 << lines.bit_length()
         content = RunContent(
             trains=not is_recording and (running or snapshot.batches > 0),
             gpus=len(machine_view(self._source, snapshot).gpus),
@@ -380,11 +389,13 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             step_rows=self.query_one(StepPanel).count,
             has_loss=bool(session.learning.names),
             epochs=epochs,
-            has_output=has_output and not is_recording and not self._failure.display,
+            output_lines=0 if is_recording or self._failure.display else lines,
             is_running=running,
             has_begun=snapshot.batches > 0 or not running,
             has_figure=running or timing_of(snapshot) is not None,
             has_processes=self._show_processes(snapshot),
+            has_machine=snapshot.machine is not None or (running and not snapshot.batches),
+            flat=flat_charts(session),
             hidden=self.hidden_panes,
             first=self._chosen_panel,
         )

@@ -228,6 +228,27 @@ def _shaded_spans(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]
     )
 
 
+_SETTLING_NS = 5_000_000_000
+_FLAT_PCT, _FLAT_SHARE = 20.0, 0.2
+"""The range of a utilisation, and of the throughput as a share, that leaves a chart flat."""
+
+
+def flat_charts(session: Session) -> frozenset[str]:
+    """Return the ids of the charts that hardly moved since shortly after training began."""
+    machine, flat = session.machine, set[str]()
+    if session.training_start is None:
+        return frozenset()
+    time_ns = session.training_start + _SETTLING_NS, session.last_t
+    of_machine = (machine.cpu_pct, *machine.gpu_utilization_pct.values())
+    ranges = [series.extremes(*time_ns) or (0.0, 0.0) for series in of_machine]
+    if all(high - low < _FLAT_PCT for low, high in ranges):
+        flat.add("machine")
+    low, high = session.throughput.extremes(*time_ns) or (0.0, 0.0)
+    if high - low < _FLAT_SHARE * high:
+        flat.add("throughput")
+    return frozenset(flat)
+
+
 def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
     """Return the readings of a session's machine now, or at its end."""
     session = source.session
@@ -283,8 +304,10 @@ class LossChart(CurveChart):
             right, trend = newest_text(metric, epoch_noun)
             if below.cursor is not None:
                 right, trend = f"{cursor_label}  {_text_at(metric, axis, below.cursor)}", ""
-            names = learning.names
-            number = f"{names.index(name or '') + 1} of {len(names)}, O" if len(names) > 1 else ""
+            following = next_metric(learning, name)
+            number = (
+                f"O shows {metric_in_words(following)}" if following and following != name else ""
+            )
             self.set_titles(title, number, right, (trend,) if trend else ())
         curves, reason = [], NOT_SEEN if is_running else NEVER_SEEN
         if metric is not None:

@@ -11,10 +11,10 @@ from tui.live.layout import LOWER_PANELS, Panel, RunContent, arrange_panels, pan
 SMALL, MIDDLE, LARGE = (80, 18), (120, 33), (200, 52)
 SIZES = {"80×24": SMALL, "120×40": MIDDLE, "200×60": LARGE}
 
-FIRST = RunContent(gpus=1, step_rows=6, has_loss=True, epochs=14, has_output=True)
+FIRST = RunContent(gpus=1, step_rows=6, has_loss=True, epochs=14, output_lines=4)
 """The first run of a script, which has everything but something to compare with."""
 STATES = {
-    "starting": RunContent(has_begun=False, step_rows=1, has_output=True),
+    "starting": RunContent(has_begun=False, step_rows=1, output_lines=4),
     "starting silently": RunContent(has_begun=False, step_rows=1, bars=9),
     "starting beside others": RunContent(has_begun=False, step_rows=4, has_processes=True),
     "first step": RunContent(),
@@ -23,8 +23,8 @@ STATES = {
     "published": replace(FIRST, bars=9),
     "no GPU": replace(FIRST, gpus=0),
     "no epochs": replace(FIRST, epochs=0),
-    "silent": replace(FIRST, epochs=0, has_output=False, has_loss=False),
-    "failed at once": RunContent(trains=False, has_output=True, is_running=False, has_figure=False),
+    "silent": replace(FIRST, epochs=0, output_lines=0, has_loss=False),
+    "failed at once": RunContent(trains=False, output_lines=4, is_running=False, has_figure=False),
     "beside others": replace(FIRST, has_processes=True),
     "recording": RunContent(trains=False, gpus=2, has_figure=False),
 }
@@ -92,6 +92,24 @@ def test_with_a_gpu_the_machine_is_larger_than_without(size):
     assert with_gpu > without
 
 
+def test_charts_that_hardly_move_leave_their_room_to_the_loss_and_output_takes_what_it_has():
+    still = frozenset({Panel.THROUGHPUT, Panel.MACHINE})
+    moving, flat = (
+        arrange_panels(replace(FIRST, flat=panels), *LARGE) for panels in (frozenset(), still)
+    )
+    assert all(flat[panel].height < moving[panel].height for panel in still)
+    assert flat[Panel.LOSS].height > 2 * flat[Panel.THROUGHPUT].height
+    short, long = (
+        arrange_panels(replace(STATES["beside others"], output_lines=lines), *LARGE)
+        for lines in (4, 400)
+    )
+    assert short[Panel.OUTPUT].height < long[Panel.OUTPUT].height
+
+
+def test_a_machine_that_is_not_read_has_no_panel():
+    assert Panel.MACHINE not in arrange_panels(replace(FIRST, has_machine=False), *MIDDLE)
+
+
 def test_what_a_person_chose_takes_the_place_of_what_matters_more():
     for panel in LOWER_PANELS:
         assert panel in arrange_panels(replace(FIRST, first=panel), *SMALL)
@@ -105,11 +123,13 @@ contents = st.builds(
     step_rows=st.sampled_from([0, 3, 6]),
     has_loss=st.booleans(),
     epochs=st.sampled_from([0, 1, 14, 5_000]),
-    has_output=st.booleans(),
+    output_lines=st.sampled_from([0, 1, 400]),
     is_running=st.booleans(),
     has_figure=st.booleans(),
     has_begun=st.booleans(),
     has_processes=st.booleans(),
+    has_machine=st.booleans(),
+    flat=st.frozensets(st.sampled_from([Panel.THROUGHPUT, Panel.MACHINE])),
     hidden=st.frozensets(st.sampled_from(Panel), max_size=6),
     first=st.none() | st.sampled_from(LOWER_PANELS),
 )

@@ -19,7 +19,8 @@ OVER_ANOTHER = ("help", "palette", "starting")
 # Of what is shown of a machine, other screens show more, and phases differ by their names.
 SHOWN_LIVE = (
     *("importing", "compiling", "training", "opening", "evaluating", "stalled"),
-    "failed-with-traceback",
+    *("failed-with-traceback", "data-bound", "waiting-for-rank", "ranks-without-sensors"),
+    *("own-script-without-samples", "stalled-and-over"),
     *("completed", "failed", "interrupted", "nan-loss", "slow-cpu", "own-script", "badges"),
     *("no-gpu", "lost-gpu", "unsupported-gpu", "16-gpus", "256-cores"),
     *("long-names", "wide-names", "right-to-left-names", "1000-epochs", "earlier-runs"),
@@ -58,7 +59,7 @@ LARGE = {
     "wide-names",
     "recording",
 }
-LARGE |= {"stalled", "failed-with-traceback"}
+LARGE |= {"stalled", "failed-with-traceback", "waiting-for-rank", "completed"}
 # The shapes that a screen can have: few of anything, many of everything, another one over it.
 SHAPES = [
     *((view, "training") for view in ("live", "quit", "home", "watch")),

@@ -54,6 +54,8 @@ _BAR_STYLES = {"published": MUTED, "own": BRIGHT, "earlier": BRIGHT, "this": ACC
 _NOTE = "italic $text-warning"
 _MARKER_CELLS = 2
 _GAP = "  "
+# A note in place of a bar is left out if it has no room, and not cut to less than this.
+_LEAST_NOTE = 20
 # Bars get at least a fifth of the width before notes get any.
 _LEAST_BAR_DIVISOR = 5
 
@@ -134,7 +136,8 @@ class ComparisonBars(ScrollingLines):
         bar_text = thick_bar(self._fractions[index], bar_cells)
         if not alike:
             style = bar_style = MUTED
-            bar_text = fit(bar.note, bar_cells)
+            fits = bar_cells >= min(_LEAST_NOTE, cell_len(bar.note))
+            bar_text = fit(next(iter(wrapped(bar.note, bar_cells, 1)), "") * fits, bar_cells)
         if index == self._chosen:
             style, marker = CHOSEN, marker.strip() or "▸"
         note = first_parts(_note(bar, is_brief), note_cells, "; ")

@@ -16,7 +16,7 @@ from dlmon.session.snapshot import Snapshot
 _OF_PYTHON = (FailureKind.EXCEPTION, FailureKind.OUT_OF_MEMORY)
 _MOST_OUTPUT = 16
 _BAR_CELLS = 24
-TRACEBACK, LAST_OUTPUT = "Traceback", "Last output"
+TRACEBACK, ERROR, LAST_OUTPUT = "Traceback", "Error", "Last output"
 
 
 def failure_rows(snapshot: Snapshot, learning: Learning) -> tuple[str, tuple[TraceRow, ...]]:
@@ -27,6 +27,8 @@ def failure_rows(snapshot: Snapshot, learning: Learning) -> tuple[str, tuple[Tra
     heading, rows = TRACEBACK, tuple[TraceRow, ...]()
     if result.failure in _OF_PYTHON:
         rows = traceback_rows(snapshot.output, snapshot.header.directory)
+    if rows and not any(row.kind in ("frame", "library") for row in rows):
+        heading = ERROR
     if not rows:
         heading, lines = LAST_OUTPUT, [line.text for line in snapshot.output if line.text.strip()]
         rows = tuple(TraceRow("message", text) for text in lines[-_MOST_OUTPUT:])

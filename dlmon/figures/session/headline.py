@@ -42,6 +42,7 @@ from dlmon.session.limits.evidence import (
     Evidence,
     Tone,
 )
+from dlmon.session.machine_history import facts_of_gpu
 from dlmon.session.snapshot import Snapshot, is_stalled
 
 SILENT_S = 30.0
@@ -213,6 +214,8 @@ def _failed(snapshot: Snapshot, failure: str) -> Headline:
     is_memory = result is not None and result.failure == FailureKind.OUT_OF_MEMORY
     why = explanation or _EXIT_CODE.sub("", failure)
     reasons = [": ".join(filter(None, (_failed_at(snapshot), why)))]
+    if is_memory and not explanation and (held := _held_before(snapshot)):
+        reasons.append(held)
     if name == "Output" and advice:
         reasons.append(f"its last output: {advice}")
     rule = "out-of-memory" if is_memory else "failed"
@@ -220,6 +223,18 @@ def _failed(snapshot: Snapshot, failure: str) -> Headline:
     if not is_memory and not advice and (place := _failed_at(snapshot)):
         advice = f"look at {place.partition(' in ')[0]}, then run it again"
     return Headline(rule, "", tuple(reasons), advice)
+
+
+def _held_before(snapshot: Snapshot) -> str:
+    """Say how much memory the GPUs that trained held at their last reading; empty if unknown."""
+    gpus = () if snapshot.machine is None else snapshot.machine.gpus or ()
+    texts = []
+    for gpu in gpus:
+        total_mib = facts_of_gpu(snapshot.header.machine, gpu.index).memory_mib
+        if gpu.index in snapshot.gpus and gpu.memory_used_mib is not None and total_mib:
+            held = units.memory_in_use(gpu.memory_used_mib, total_mib)
+            texts.append(f"GPU {gpu.index} last held {held}")
+    return ", ".join(texts[:1])
 
 
 def _failed_at(snapshot: Snapshot) -> str:

@@ -604,4 +604,5 @@ def _loss_advice(precision: str | None, is_script: bool, is_over: bool) -> str:
         changes = f"{'float32, ' if overflows else ''}a lower learning rate or gradient clipping"
     if is_over:
         return changes
-    return f"stop the run: then {changes}" if changes else "stop the run"
+    stop = "stop it (s, dlmon stop)"
+    return f"{stop}: then {changes}" if changes else stop

@@ -170,7 +170,9 @@ def one_thread_of_the_cpu(run: RunSamples) -> Evidence | None:
         f"one thread of the run {fills} a core",
         f"{use.free_cores:.1f} of {cores(use.allowed_cores)} idle",
     )
-    advice = "use a larger batch, or more threads"
+    batch_size = run.model.batch_size if run.model is not None else None
+    than = "" if batch_size is None else f" than {batch_size:,}"
+    advice = f"use a larger batch{than}, or more threads"
     return Evidence("thread", f"{thread_pct:.0f} %", reasons, advice)
 
 

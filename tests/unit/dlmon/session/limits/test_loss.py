@@ -85,18 +85,23 @@ def test_a_loss_that_is_a_number_or_unknown_is_none():
 @pytest.mark.parametrize(
     ("precision", "is_script", "ended", "advice"),
     [
-        ("float32", True, False, "stop the run: then a lower learning rate or gradient clipping"),
+        (
+            "float32",
+            True,
+            False,
+            "stop it (s, dlmon stop): then a lower learning rate or gradient clipping",
+        ),
         (
             "mixed_float16",
             True,
             False,
-            "stop the run: then float32, a lower learning rate or gradient clipping",
+            "stop it (s, dlmon stop): then float32, a lower learning rate or gradient clipping",
         ),
         ("mixed_bfloat16", True, True, "a lower learning rate or gradient clipping"),
         # How a workload of dlmon's own learns is fixed.
-        ("float32", False, False, "stop the run"),
+        ("float32", False, False, "stop it (s, dlmon stop)"),
         ("float32", False, True, ""),
-        ("mixed_float16", False, False, "stop the run: then train in float32"),
+        ("mixed_float16", False, False, "stop it (s, dlmon stop): then train in float32"),
         ("mixed_float16", False, True, "train in float32"),
     ],
 )
@@ -118,7 +123,7 @@ def test_of_a_run_it_comes_first_and_what_makes_it_slow_after_it():
         "NAN LOSS: the loss is NaN from about step 1 of epoch 2 on, 1.8 before. POWER CAP: GPU"
     )
     assert limit.also[0] == "POWER CAP"
-    assert limit.advice == "stop the run"
+    assert limit.advice == "stop it (s, dlmon stop)"
     # Once it is over, nothing is tried that would make it faster.
     over = limit_of(records, ended=True)
     assert (over.lead.title, over.advice) == ("NAN LOSS", "")

@@ -98,7 +98,12 @@ def _counting(
         if not is_on:
             return None
         rounds.begin_epoch()
-        named["callbacks"] = [callback_of(guarded(reporter)(rounds.step)), *(callbacks or ())]
+
+        def step_ended(samples: int | None, metrics: Callable[[], Mapping[str, Any]]) -> None:
+            rounds.last_metrics = metrics
+            rounds.step(samples, metrics)
+
+        named["callbacks"] = [callback_of(guarded(reporter)(step_ended)), *(callbacks or ())]
         return rounds
 
     @wraps(function)

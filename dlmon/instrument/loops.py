@@ -75,6 +75,8 @@ class Steps:
         self._owner = ""
         self._epoch: int | None = None
         self._epoch_begin_ns = 0
+        self.last_metrics: Callable[[], Mapping[str, Any]] = dict
+        """Returns the metrics of the last step, which are sent as the loop ends."""
 
     def begin(self, owner: str, version: str | None, **fields: Any) -> bool:
         """Begin the loop, and return whether a monitor listens.
@@ -121,6 +123,8 @@ class Steps:
 
     def end(self) -> None:
         """End the loop; an epoch that is still open stays without an end."""
+        if values := self.last_metrics():
+            self._reporter.send_metrics(self._clock(), values)
         self._epoch = None
         self._reporter.end_loop()
         self._reporter.let_go(self._owner)

@@ -26,7 +26,7 @@ from dlmon.figures.session.compared_figure import (
 from dlmon.figures.session.doubts import doubts_of_all, in_doubt
 from dlmon.figures.session.injections import injected_texts
 from dlmon.figures.session.run_facts import cost_text, effective_text, energy_text, unusual_settings
-from dlmon.figures.sweeps import findings, resumed_by, slot_text, swept_text, varied_text
+from dlmon.figures.sweeps import findings, left_text, resumed_by, slot_text, swept_text, varied_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.folder import location_options
 from dlmon.log.label import Label
@@ -410,8 +410,7 @@ def describe_recorded(
     if sweeps:
         yield _sweeps(sweeps)
         commands = tuple(
-            f"{units.counted(len(entry.sweep.remaining()), 'run')} left: "
-            f"{clean(resume_command(entry, by_path))}"
+            f"{left_text(entry.sweep)}: {clean(resume_command(entry, by_path))}"
             for entry in sweeps
             if resumable and can_be_resumed(entry)
         )

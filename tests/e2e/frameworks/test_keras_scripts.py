@@ -331,5 +331,6 @@ def test_each_round_is_a_step_in_every_way_to_train(run_with, package):
     models = process.of(Model)
     assert [model.steps for model in models] == [7, 6, 5, 3, 3, 50]
     assert {(model.has_epochs, model.device) for model in models} == {(False, "cpu")}
-    assert process.of(Metrics)
+    # Four of the loops have metrics, and each sends those of its last round.
+    assert len(process.of(Metrics)) >= 4
     assert process.phases[-2:] == ["outside training", "closing"]

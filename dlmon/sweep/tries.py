@@ -138,8 +138,10 @@ class TryRun:
 
     @property
     def current(self) -> Try | None:
-        """The try whose experiment has begun last."""
-        return next((tried for tried in reversed(self.tries) if tried.sweep is not None), None)
+        """The try whose experiment has begun last; at the end, the first gain."""
+        begun = [tried for tried in self.tries if tried.sweep is not None]
+        gains = [tried for tried in begun if self.ended and tried.judgement == Judgement.KEEP]
+        return next(iter([*gains, *reversed(begun)]), None)
 
     @property
     def under_way(self) -> SessionFollower | None:

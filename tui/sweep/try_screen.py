@@ -102,7 +102,7 @@ class TryScreen(ExperimentScreen):
         if run.experiment is None and run.follower is not None:
             self._panels.display = True
             self._panels.show_alone(run.follower.session)
-        elif run.experiment is not None and self._highlighted is run.current:
+        elif run.experiment is not None and not run.ended and self._highlighted is run.current:
             self._panels.show_current(run.experiment)
         self.query_one(TryTopLine).show(run, self.elapsed_s)
         progress = self.query_one(SweepProgress)

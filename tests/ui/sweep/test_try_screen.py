@@ -120,6 +120,7 @@ async def test_at_the_end_it_says_what_to_write_and_what_did_not_help(shown, siz
         await make_all(shown)
         await shown.end()
         said = " ".join(" ".join(shown.rows("#runs")).split())
+        assert "FASTER 1.064×" in shown.text
         assert "Faster: num_workers 4: 1.064× as fast" in said
         assert "write DataLoader(..., num_workers=4)" in said
         assert "No gain: fused on: 0.940× as fast" in said

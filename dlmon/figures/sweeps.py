@@ -85,6 +85,7 @@ _UNITS = {
 _IN_MILLISECONDS = ("ms_per_sample", "step_ms")
 _MOST_VALUES = 8
 LOSS = "loss"
+STARTING = "starting"
 _LOSSES = LOSS, "val_loss"
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
 _LACKS = ("No such file or directory", "No module named", "cannot import name")
@@ -193,7 +194,7 @@ def running_row(snapshot: Snapshot, learning: Learning) -> RunningRow:
     """Return the current figures of a run of a sweep."""
     rate, loss = snapshot.samples_per_second_now, learning.metrics.get(LOSS)
     return RunningRow(
-        epoch_text(snapshot) or phase_text(snapshot.phase) or "starting",
+        epoch_text(snapshot) or phase_text(snapshot.phase) or STARTING,
         None if rate is None else rate.per_second,
         (None, None)
         if loss is None
@@ -227,7 +228,7 @@ def _status_text(
     row: CombinationRow, plan: Plan, running: bool, progress: str, goes_on: bool
 ) -> str:
     """Return the status of a combination; for repeats, how many completed."""
-    under_way = ", ".join(filter(None, ("running", progress)))
+    under_way = ", ".join(filter(None, ("running" * (progress != STARTING), progress)))
     if plan.repeats == 1 and (running or progress):
         return under_way
     over = row.status not in (RunStatus.COMPLETED, RunStatus.NOT_RUN)

@@ -15,6 +15,8 @@ from textual.containers import Container, Horizontal
 from dlmon.figures import units
 from dlmon.figures.sections import LineChart, Table
 from dlmon.figures.sweeps import (
+    STARTING,
+    RunningRow,
     findings,
     headline,
     left_text,
@@ -270,7 +272,9 @@ class SweepScreen(ExperimentScreen):
         """Show the results, with the current figures of the runs that go on."""
         current = {}
         for run in self.run.current.values():
-            if run.follower is not None:
+            if run.follower is None:
+                current[run.slot.combination] = RunningRow(STARTING)
+            else:
                 session, index = run.follower.session, run.slot.combination
                 self._curves.take(index, session)
                 current[index] = running_row(run.follower.snapshot(), session.learning)

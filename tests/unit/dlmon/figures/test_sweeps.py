@@ -322,6 +322,8 @@ def test_a_run_that_goes_on_shows_its_epoch_its_rate_and_its_loss():
     current = {1: RunningRow("epoch 2/3", 1234.0, (0.75, None))}
     statuses = ["completed", "running, epoch 2/3", "not run"]
     assert column(sweep, "status", current=current) == statuses
+    starting = {1: RunningRow("starting")}
+    assert column(sweep, "status", current=starting)[1] == "starting"
     # What was not run waits only while somebody runs the sweep.
     statuses[2] = "waiting"
     assert column(sweep, "status", current=current, goes_on=True) == statuses

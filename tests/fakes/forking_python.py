@@ -28,13 +28,22 @@ def become(asked: dict) -> None:
     script = asked["script"]
     sys.argv = [script, *asked["arguments"]]
     sys.path[0] = str(Path(script).parent)
-    runpy.run_path(script, run_name="__main__")
+    code = 0
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if code != end.code and end.code is not None:
+            print(end.code, file=sys.stderr)
+    except BaseException:  # noqa: BLE001
+        sys.excepthook(*sys.exc_info())
+        code = 1
     # Python's own end would free all that is imported, which takes seconds.
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def main() -> None:

@@ -19,7 +19,10 @@ HERE = Path(__file__).parent
 SCRIPTS = HERE / "scripts"
 TIMEOUT_S = 240.0
 # What makes an optimizer imports the second, which takes longer than the first.
-TORCH = ("torch", "torch._dynamo")
+IMPORTED = (
+    *("torch", "torch._dynamo", "lightning.pytorch", "pytorch_lightning"),
+    *("transformers.trainer", "accelerate"),
+)
 
 
 @pytest.fixture(scope="session")
@@ -94,21 +97,9 @@ class Pair:
 
 
 @pytest.fixture(scope="session")
-def pythons_with_torch(interpreter, entry):
-    with contextlib.closing(Pair(interpreter, entry, *TORCH)) as pair:
-        yield pair
-
-
-@pytest.fixture(scope="session")
-def pythons_with_trainers(interpreter, entry):
-    modules = (
-        *TORCH,
-        "lightning.pytorch",
-        "pytorch_lightning",
-        "transformers.trainer",
-        "accelerate",
-    )
-    with contextlib.closing(Pair(interpreter, entry, *modules)) as pair:
+def pythons(interpreter, entry):
+    """Return a pair that has imported PyTorch and all trainers: most of what each script costs."""
+    with contextlib.closing(Pair(interpreter, entry, *IMPORTED)) as pair:
         yield pair
 
 
@@ -116,9 +107,8 @@ def pythons_with_trainers(interpreter, entry):
 def pytest_collection_modifyitems(items):
     """Run what needs a pair of Pythons in one process, which starts them once."""
     for item in items:
-        for fixture, group in (("run", "torch"), ("run_trainer", "trainers")):
-            if item.path.parent == HERE and fixture in item.fixturenames:
-                item.add_marker(pytest.mark.xdist_group(group))
+        if item.path.parent == HERE and "run" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("torch"))
 
 
 def run_by_itself(interpreter, entry, folder, script, *arguments):
@@ -148,21 +138,9 @@ def run_in(folder, command, environment):
 
 
 @pytest.fixture
-def run(pythons_with_torch, tmp_path):
+def run(pythons, tmp_path):
     """Return a function that runs a script of PyTorch alone and watched."""
-    return functools.partial(pythons_with_torch.run, directory=tmp_path)
-
-
-@pytest.fixture
-def run_trainer(pythons_with_trainers, tmp_path):
-    """Return the same for a script that has a trainer of PyTorch in its hands."""
-    return functools.partial(pythons_with_trainers.run, directory=tmp_path)
-
-
-@pytest.fixture
-def run_new(interpreter, entry, tmp_path):
-    """Return a function that runs a script of PyTorch alone and watched in new Pythons."""
-    return functools.partial(run_by_itself, interpreter, entry, tmp_path)
+    return functools.partial(pythons.run, directory=tmp_path)
 
 
 @pytest.fixture
@@ -170,10 +148,8 @@ def run_with(interpreter, entry, tmp_path):
     """Return a function that runs a script of a package that may be missing, alone and watched."""
 
     def run_or_skip(package, script, *arguments):
-        found = subprocess.run(
-            [interpreter, "-c", f"import {package}"], stderr=subprocess.DEVNULL, check=False
-        )
-        if found.returncode:
+        find = "import importlib.util, sys; sys.exit(not importlib.util.find_spec(sys.argv[1]))"
+        if subprocess.run([interpreter, "-c", find, package], check=False).returncode:
             pytest.skip(f"the Python that has the frameworks lacks {package}")
         return run_by_itself(interpreter, entry, tmp_path, script, *arguments)
 

@@ -181,24 +181,14 @@ def test_steps_that_a_gradient_scaler_leaves_out(run):
     assert [epoch.updates for epoch in process.epochs] == [8, 9]
 
 
-@pytest.mark.parametrize(
-    ("script", "module"),
-    [
-        ("data_parallel.py", ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")),
-        ("spawned.py", ()),
-    ],
-)
-def test_two_processes(interpreter, watch_by, script, module):
-    ran = watch_by(interpreter, script, module=module)
+def test_processes_that_are_spawned_and_forked(run):
+    ran = run("spawned.py", alone=False)
     assert ran.watched.returncode == 0, ran.watched.stderr
-    watched = {line["rank"]: line for line in map(json.loads, ran.watched.stdout.splitlines())}
+    watched = {line["pid"]: line for line in map(json.loads, ran.watched.stdout.splitlines())}
     processes = {process.trainer.pid: process for process in ran.reported}
-    assert set(processes) == {line["pid"] for line in watched.values()}
-    for rank, line in watched.items():
-        process = processes[line["pid"]]
-        compare(process, line)
-        if module:
-            assert (process.trainer.rank, process.trainer.world_size) == (rank, 2)
+    assert set(processes) == set(watched)
+    for pid, process in processes.items():
+        compare(process, watched[pid])
 
 
 @pytest.mark.parametrize(
@@ -215,8 +205,8 @@ def test_two_processes(interpreter, watch_by, script, module):
     ],
     ids=["whole", "accumulates", "limited", "stream"],
 )
-def test_lightning(run_trainer, package, options):
-    ran = run_trainer("lightning_fit.py", package, json.dumps(options))
+def test_lightning(run, package, options):
+    ran = run("lightning_fit.py", package, json.dumps(options))
     process = check(ran)
     losses = json.loads(ran.watched.stdout.splitlines()[1].partition("]")[0] + "]")
     assert [epoch.metrics["loss"] for epoch in process.epochs] == losses
@@ -240,8 +230,8 @@ def test_lightning(run_trainer, package, options):
     assert process.phases[-2:] == ["evaluating", "closing"]
 
 
-def test_lightning_that_is_asked_for_steps(run_trainer):
-    process = check(run_trainer("lightning_fit.py", "lightning.pytorch", '{"max_steps": 20}'))
+def test_lightning_that_is_asked_for_steps(run):
+    process = check(run("lightning_fit.py", "lightning.pytorch", '{"max_steps": 20}'))
     [model] = process.of(Model)
     assert model.epochs is None
     assert model.why["epochs"] == "it was asked for 20 steps"
@@ -260,9 +250,9 @@ def test_lightning_that_is_asked_for_steps(run_trainer):
     ],
     ids=["epochs", "steps"],
 )
-def test_transformers(run_trainer, options):
+def test_transformers(run, options):
     # It logs how long it took, so the losses are what can be compared.
-    ran = run_trainer("transformers_trainer.py", json.dumps(options))
+    ran = run("transformers_trainer.py", json.dumps(options))
     assert ran.watched.returncode == 0, ran.watched.stderr
     counts, *losses = ran.watched.stdout.splitlines()[-3:]
     assert losses == ran.alone.stdout.splitlines()[-2:]
@@ -277,9 +267,9 @@ def test_transformers(run_trainer, options):
         assert 0 < epoch.metrics["loss"] < 10
 
 
-def test_transformers_that_goes_on_from_within_an_epoch(run_trainer):
+def test_transformers_that_goes_on_from_within_an_epoch(run):
     options = {"num_train_epochs": 3, "eval_strategy": "epoch"}
-    ran = run_trainer("transformers_trainer.py", json.dumps(options), "20")
+    ran = run("transformers_trainer.py", json.dumps(options), "20")
     assert ran.watched.returncode == 0, ran.watched.stderr
     process = ran.process
     # An epoch and seven batches, the rest of that epoch, and one more.
@@ -292,15 +282,15 @@ def test_transformers_that_goes_on_from_within_an_epoch(run_trainer):
 
 
 @pytest.mark.parametrize("how", ["", "dispatched"], ids=["sharded", "dispatched"])
-def test_accelerate(run_trainer, how):
-    process = check(run_trainer("loops.py", "accelerated", how))
+def test_accelerate(run, how):
+    process = check(run("loops.py", "accelerated", how))
     assert [epoch.validation.steps for epoch in process.epochs] == [4, 4, 4]
     # Its loaders read one batch ahead; each batch still ends with the step that was made of it.
     assert process.updates == 3 * 4
 
 
-def test_operations_are_those_that_pytorch_counts(run_trainer):
-    ran = run_trainer("operations.py", ROOT, alone=False)
+def test_operations_are_those_that_pytorch_counts(run):
+    ran = run("operations.py", ROOT, alone=False)
     assert ran.watched.returncode == 0, ran.watched.stderr
     found = json.loads(ran.watched.stdout)
     assert found.pop("convolution") == CONVOLUTIONS
@@ -314,9 +304,9 @@ def test_operations_are_those_that_pytorch_counts(run_trainer):
     assert ours == pytest.approx(dict.fromkeys(found, 1), rel=0.02)
 
 
-def test_the_operations_of_transformers_are_those_that_pytorch_counts(run_trainer):
+def test_the_operations_of_transformers_are_those_that_pytorch_counts(run):
     words = 8
-    ran = run_trainer("count_operations.py", ROOT, str(words), alone=False)
+    ran = run("count_operations.py", ROOT, str(words), alone=False)
     assert ran.watched.returncode == 0, ran.watched.stderr
     # GPT-2 was counted with few words, for which its last product is small.
     more = {"gpt2-124m": 2 * 1024 * 768 * (50_257 - words)}
@@ -351,8 +341,8 @@ def tokens_of(process):
 
 
 @pytest.mark.parametrize("how", ["loader", "trainer"])
-def test_tokens_are_those_that_the_script_counts(run_trainer, how):
-    ran = run_trainer("tokens.py", how, alone=False)
+def test_tokens_are_those_that_the_script_counts(run, how):
+    ran = run("tokens.py", how, alone=False)
     assert ran.watched.returncode == 0, ran.watched.stderr
     counted = json.loads(ran.watched.stdout.splitlines()[-1])
     process = ran.process
@@ -389,8 +379,8 @@ def without_lines(traceback):
     return re.sub(r'(dataloader\.py", line )\d+', r"\1N", traceback)
 
 
-def test_a_script_that_raises_prints_what_it_prints_alone(run_new):
-    ran = run_new("raises.py", "2")
+def test_a_script_that_raises_prints_what_it_prints_alone(run):
+    ran = run("raises.py", "2")
     assert ran.watched.returncode == ran.alone.returncode == 1
     assert ran.watched.stdout == ran.alone.stdout == "step\n" * 2
     assert without_lines(ran.watched.stderr) == without_lines(ran.alone.stderr)
@@ -398,8 +388,8 @@ def test_a_script_that_raises_prints_what_it_prints_alone(run_new):
     assert (epoch.steps, epoch.whole) == (2, False)
 
 
-def test_warnings_name_the_lines_that_they_name_alone(run_new):
-    ran = run_new("warns.py")
+def test_warnings_name_the_lines_that_they_name_alone(run):
+    ran = run("warns.py")
     assert ran.watched.returncode == ran.alone.returncode == 1
     assert ran.watched.stderr == ran.alone.stderr
     assert ran.watched.stderr.count("warns.py:") >= 6

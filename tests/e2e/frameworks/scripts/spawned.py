@@ -1,4 +1,4 @@
-"""Two processes that are spawned and train alone; the one that starts them doesn't."""
+"""A process that is spawned and one that is forked train; the one that starts them doesn't."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import sys
 
 import torch
 import torch.multiprocessing as mp
+import uncompiled  # noqa: F401
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -31,4 +32,12 @@ def train(number):
 
 
 if __name__ == "__main__":
-    mp.spawn(train, nprocs=2)
+    processes = [
+        mp.get_context(how).Process(target=train, args=(number,))
+        for number, how in enumerate(("spawn", "fork"))
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    sys.exit(any(process.exitcode for process in processes))

@@ -35,10 +35,11 @@ def box(network):
 
 
 @pytest.fixture(scope="module")
-def recorded(dlmon_command, network, box, tmp_path_factory):
+def recorded(dlmon_command, network, box, tmp_path_factory, without_keras):
     """A run on the box that is over, by its id."""
     laptop = Laptop(dlmon_command, network, tmp_path_factory.mktemp("first"))
-    ran = laptop.dlmon("run", WORKLOAD, *THERE, *SHORT, "--name", "first", "--plain")
+    run = ("run", WORKLOAD, *HOW, "--python", without_keras, *SHORT)
+    ran = laptop.dlmon(*run, "--name", "first", "--plain")
     assert ran.returncode == DONE, ran.stderr
     assert "epoch 1/1 took" in ran.stdout
     assert " completed; recorded on box, copied to " in ran.stdout

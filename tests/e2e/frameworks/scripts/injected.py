@@ -1,5 +1,6 @@
 """Train a small network, and print what the hooks have made of its objects."""
 
+import importlib
 import json
 import multiprocessing
 import sys
@@ -85,6 +86,7 @@ def takes():
 
 
 def refuses():
+    importlib.import_module("uncompiled")
     network = Network()
     optimizer = torch.optim.SGD(iter(network.parameters()), lr=1e-3)
     saved = torch.optim.SGD(network.parameters(), lr=1e-3).state_dict()

@@ -86,6 +86,12 @@ def log_dir(tmp_path):
     return tmp_path / "sessions"
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory):
+    """Return a cache for all tests: what scripts import of dlmon from it is compiled once."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture
 def files(tmp_path):
     """Return a function that names a file that doesn't exist yet."""

@@ -64,8 +64,8 @@ faulthandler.dump_traceback_later(0.5, file=open("own", "w"))
 
 
 @pytest.fixture(autouse=True)
-def log_dir(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def log_dir(tmp_path, monkeypatch, shared_cache):
+    monkeypatch.setenv("XDG_CACHE_HOME", shared_cache)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "state" / "dlmon" / "sessions"

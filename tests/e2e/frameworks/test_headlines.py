@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from fakes.sessions import DEADLINE_S, eventually
+from fakes.sshd import free_port
 
 from dlmon.figures.session.headline import headline_of
 from dlmon.log.directory import list_sessions, stop_session
@@ -25,11 +27,16 @@ ACCUSING = {
 class Training:
     """A case under `dlmon exec --detach`, or with a standard input under `--plain`."""
 
-    def __init__(self, interpreter, folder, case, ranks, stdin=None):
+    def __init__(self, interpreter, folder, cache, case, ranks, stdin=None):
         command = [interpreter, SCRIPT, case]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": cache}
         if ranks > 1:
-            torchrun = ["-m", "torch.distributed.run", "--standalone"]
-            command = [interpreter, *torchrun, f"--nproc-per-node={ranks}", SCRIPT, case]
+            # As torchrun does, which would import PyTorch once more.
+            each = shlex.join(map(str, command))
+            starts = " & ".join(f"RANK={rank} LOCAL_RANK={rank} {each}" for rank in range(ranks))
+            command = ["sh", "-c", f"{starts} & wait"]
+            environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+            environment |= {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
         options = [
             "--detach" if stdin is None else "--plain",
             "--log-dir",
@@ -38,7 +45,6 @@ class Training:
             "0.5",
         ]
         dlmon = [sys.executable, "-P", "-c", "from tui.start import main; main()", "exec"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(folder)}
         self.viewer = subprocess.Popen(
             [*dlmon, *options, "--", *command],
             stdin=stdin,
@@ -77,12 +83,12 @@ class Training:
 
 
 @pytest.fixture
-def train(interpreter, tmp_path):
+def train(interpreter, tmp_path, shared_cache):
     """Return a function that starts a case; it ends with the test."""
     begun = []
 
     def start(case, ranks=1, stdin=None):
-        begun.append(Training(interpreter, tmp_path, case, ranks, stdin))
+        begun.append(Training(interpreter, tmp_path, shared_cache, case, ranks, stdin))
         return begun[-1]
 
     yield start

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fakes.sessions import eventually
+from fakes.sshd import free_port
 
 from dlmon.log.directory import list_sessions, stop_session
 from dlmon.records import Batches, ProcessStack, Profile, Stack, decode
@@ -19,6 +20,7 @@ from dlmon.supervisor.trace import of_xspace
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 240.0
+SCRIPTS = Path(__file__).parent / "scripts"
 TORCH = """
 import os, sys, time, torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -45,7 +47,12 @@ def loop(model, loader, pause=lambda: None):
 
 data = TensorDataset(torch.randn(800, 8), torch.zeros(800, dtype=torch.long))
 """
-SAVES = f"""{TORCH}
+# The profiler needs what the others go without.
+UNCOMPILED = f"""{TORCH}
+sys.path.append({str(SCRIPTS)!r})
+import uncompiled
+"""
+SAVES = f"""{UNCOMPILED}
 class Disk:
     def write(self, data):
         time.sleep(0.1)
@@ -59,18 +66,24 @@ def save():
 model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(6)))
 loop(model, DataLoader(data, batch_size=8), save)
 """
-ONE_IS_LATE = f"""{TORCH}
+ONE_IS_LATE = f"""{UNCOMPILED}
 def evaluate():
     if int(os.environ["RANK"]) == 1:
         time.sleep(600)
 
+def reduce(gradient):
+    torch.distributed.all_reduce(gradient)
+    return gradient
+
 torch.distributed.init_process_group("gloo")
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 2))
+model = torch.nn.Linear(8, 2)
+model.weight.register_hook(reduce)
 loop(model, DataLoader(data, 8), evaluate)
 """
-LOADS = f"""{TORCH}
+LOADS = f"""{UNCOMPILED}
 if __name__ == "__main__":
-    loader = DataLoader(Slow(), batch_size=4, num_workers=2, multiprocessing_context=sys.argv[1])
+    how, workers = sys.argv[1:]
+    loader = DataLoader(Slow(), 4, num_workers=int(workers), multiprocessing_context=how)
     loop(torch.nn.Linear(8, 2), loader)
 """
 GOES_ON = f"""{TORCH}
@@ -121,16 +134,16 @@ KERAS_WAITS = KERAS.replace("model.fit(x, y, epochs=100, ", WAITS)
 class Run:
     """A script under `dlmon exec`, which is stopped at the end of its test."""
 
-    def __init__(self, tmp_path: Path) -> None:
-        self.folder, self.logs = tmp_path, tmp_path / "logs"
+    def __init__(self, tmp_path: Path, cache: str) -> None:
+        self.folder, self.logs, self.cache = tmp_path, tmp_path / "logs", cache
 
     def begin(self, command, *words):
         main = "from tui.start import main; main()"
-        cache = {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(self.folder / "cache")}
+        own = {"OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": self.cache}
         return subprocess.Popen(
             [sys.executable, "-P", "-c", main, command, "--log-dir", str(self.logs), *words],
             cwd=self.folder,
-            env={**os.environ, **cache},
+            env={**os.environ, **own},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -166,8 +179,8 @@ class Run:
 
 
 @pytest.fixture
-def script(tmp_path):
-    made = Run(tmp_path)
+def script(tmp_path, shared_cache):
+    made = Run(tmp_path, shared_cache)
     yield made
     made.close()
 
@@ -197,11 +210,13 @@ def test_a_callback_of_keras_that_waits_is_named(script):
 
 
 def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(interpreter, script):
-    torchrun = (interpreter, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py")
-    script.start(ONE_IS_LATE, *torchrun, until=is_long_pause)
+    # As torchrun does, which would import PyTorch once more.
+    both = " & ".join(f"RANK={rank} LOCAL_RANK={rank} {interpreter} train.py" for rank in (0, 1))
+    shared = f"export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()}"
+    script.start(ONE_IS_LATE, "sh", "-c", f"{shared}; {both} & wait", until=is_long_pause)
     stacks = json.loads(script.dlmon("stack", "last", "--json"))
     at = {each["rank"]: each["threads"][0] for each in stacks if "worker" not in each}
-    assert at[0]["script"]["function"] == "loop"
+    assert at[0]["script"]["function"] == "reduce"
     assert any("backward" in frame["function"] for frame in at[0]["frames"])
     assert at[1]["script"]["function"] == "evaluate"
     # It is in the log, too, as what was asked for.
@@ -212,12 +227,12 @@ def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(int
     assert "no step has come for" in errors
 
 
-@pytest.mark.parametrize("context", ["spawn", "fork"])
-def test_what_a_loaders_worker_is_at_is_shown(interpreter, script, context):
-    script.start(LOADS, interpreter, "train.py", context, until=is_long_pause)
+@pytest.mark.parametrize(("context", "count"), [("spawn", 1), ("fork", 2)])
+def test_what_a_loaders_worker_is_at_is_shown(interpreter, script, context, count):
+    script.start(LOADS, interpreter, "train.py", context, str(count), until=is_long_pause)
     lines = script.dlmon("stack", "last").splitlines()
     workers = [line for line in lines if line.startswith("loader worker: ")]
-    assert len(workers) == 2
+    assert len(workers) == count
     assert any("in read_a_file" in line for line in workers)
     stacks = json.loads(script.dlmon("stack", "last", "--json"))
     of_workers = [each for each in stacks if "worker" in each]

@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-SCRIPT = """
-import time, torch
+SCRIPTS = Path(__file__).parent / "scripts"
+SCRIPT = f"""
+import sys, time, torch
+sys.path.append({str(SCRIPTS)!r})
+import uncompiled
 class Slow(torch.utils.data.Dataset):
     def __len__(self):
         return 100_000

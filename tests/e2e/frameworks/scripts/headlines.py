@@ -1,5 +1,6 @@
 """Train with one fault, or with none: the argument names it."""
 
+import importlib
 import os
 import sys
 import threading
@@ -97,11 +98,11 @@ def main():
     model = network(1024 if CASE in WIDE else 128)
     if several:
         torch.distributed.init_process_group("gloo")
-    if several and CASE != "slow-backward":
-        model = torch.nn.parallel.DistributedDataParallel(model)
     if CASE == "recompiles":
         model = torch.compile(model, dynamic=False, backend="aot_eager")
         torch._dynamo.config.recompile_limit = 100_000
+    else:
+        importlib.import_module("uncompiled")
     optimizer = torch.optim.SGD(model.parameters(), lr=1e30 if CASE == "nan" else 0.01)
     step = 0
     while True:
@@ -115,7 +116,7 @@ def main():
             if CASE == "slow-backward" and RANK == 1:
                 loss.register_hook(lambda gradient: time.sleep(0.03))
             loss.backward()
-            if CASE == "slow-backward":
+            if several:
                 for parameter in model.parameters():
                     torch.distributed.all_reduce(parameter.grad)
             optimizer.step()

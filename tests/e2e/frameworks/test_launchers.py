@@ -13,7 +13,7 @@ from fakes.sessions import Printing
 from fakes.sshd import free_port
 
 from dlmon.log.directory import list_sessions
-from dlmon.records import Batches, Epoch, Model, Status, Trainer, decode
+from dlmon.records import Batches, Model, Status, Trainer, decode
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TIMEOUT_S = 240.0
@@ -21,17 +21,17 @@ MAIN = "from tui.start import main; main()"
 
 
 @pytest.fixture
-def execute(interpreter, tmp_path):
+def execute(interpreter, tmp_path, shared_cache):
     """Return a function that runs a command beside the frameworks' Python under `dlmon exec`."""
 
-    def run(*command, cwd=tmp_path):
+    def run(*command):
         first, *rest = command
         words = [str(Path(interpreter).with_name(first)), *rest]
         logs = tmp_path / "logs"
         done = subprocess.run(
             [sys.executable, "-P", "-c", MAIN, "exec", "--plain", "--log-dir", logs, "--", *words],
-            cwd=cwd,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            cwd=tmp_path,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": shared_cache},
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
@@ -43,43 +43,41 @@ def execute(interpreter, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("wrapper", ["ddp", "fsdp"])
-def test_torchrun_with_a_rank_that_the_other_waits_for(execute, wrapper):
-    script = str(SCRIPTS / "data_parallel.py")
-    done, records = execute("torchrun", "--nproc-per-node", "2", script, wrapper, "1")
-    assert "WAITING FOR RANK 1" in done.stderr
-    assert "rank 1 waited" in done.stderr
-    counted = [json.loads(line) for line in done.stdout.splitlines()]
+def check(counted, records):
+    """Compare what each rank counted itself with what was recorded."""
     assert {line["rank"] for line in counted} == {0, 1}
     trainers = [record for record in records if isinstance(record, Trainer) and not record.ended]
     # They are so quick that one may have ended before the other begins, under its number then.
     assert {trainer.rank for trainer in trainers} == {0, 1}
     assert {trainer.pid for trainer in trainers} == {line["pid"] for line in counted}
+    assert {trainer.world_size for trainer in trainers} == {2}
     batches = [record for record in records if isinstance(record, Batches)]
     samples = sum(sum(record.counted) for record in batches)
     assert samples == sum(line["samples"] for line in counted)
+    assert sum(record.count for record in batches) == sum(line["steps"] for line in counted)
+
+
+def test_torchrun_with_a_rank_that_the_other_waits_for(execute):
+    script = str(SCRIPTS / "data_parallel.py")
+    done, records = execute("torchrun", "--nproc-per-node", "2", script, "fsdp", "1")
+    assert "WAITING FOR RANK 1" in done.stderr
+    assert "rank 1 waited" in done.stderr
+    check([json.loads(line) for line in done.stdout.splitlines()], records)
     # Each rank of FSDP holds a part of them.
     assert {record.parameters for record in records if isinstance(record, Model)} == {5}
 
 
 def test_a_rank_that_is_slow_in_its_own_code_is_named_with_its_line(execute):
     script = SCRIPTS / "data_parallel.py"
-    done, _ = execute("torchrun", "--nproc-per-node", "2", str(script), "ddp", "1", "code")
+    done, records = execute("torchrun", "--nproc-per-node", "2", str(script), "ddp", "1", "code")
     number = script.read_text().splitlines().index("            time.sleep(0.1)") + 1
     assert "WAITING FOR RANK 1" in done.stderr
     assert "rank 1 worked" in done.stderr
     said = " ".join(done.stderr.split())
     assert "more in your code" in said
     assert f"take data_parallel.py:{number} out of the loop of rank 1" in said
-
-
-def test_a_module(execute):
-    done, records = execute("python", "-m", "loops", "plain", "0", cwd=SCRIPTS)
-    counted = json.loads(done.stdout.splitlines()[0])
-    batches = [record for record in records if isinstance(record, Batches)]
-    assert sum(sum(record.counted) for record in batches) == counted["samples"]
-    epochs = {record.epoch for record in records if isinstance(record, Epoch)}
-    assert len(epochs) == counted["epochs"]
+    check([json.loads(line) for line in done.stdout.splitlines()], records)
+    assert {record.parameters for record in records if isinstance(record, Model)} == {5}
 
 
 def test_accelerate_launch(execute):
@@ -91,21 +89,23 @@ def test_accelerate_launch(execute):
     assert sum(sum(record.counted) for record in batches) == counted["samples"]
 
 
-def test_torchrun_on_two_machines_that_join_is_one_session(
-    interpreter, tmp_path, files, ended_with_test
+def test_ranks_on_two_machines_that_join_are_one_session(
+    interpreter, tmp_path, shared_cache, files, ended_with_test
 ):
-    logs, torchrun = tmp_path / "logs", str(Path(interpreter).with_name("torchrun"))
+    logs, script = tmp_path / "logs", str(SCRIPTS / "data_parallel.py")
     command = [sys.executable, "-P", "-c", MAIN, "exec", "--plain", "--log-dir", str(logs)]
-    command += ["--join", "two", "--", torchrun, "--nnodes=2", "--nproc-per-node=1"]
-    command += ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command += ["--join", "two", "--", interpreter, script]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": shared_cache}
+    # As torchrun does, which would import PyTorch once more.
+    environment |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     nodes = [
         ended_with_test(
             Printing(
                 files(),
-                [*command, f"--node-rank={rank}", str(SCRIPTS / "data_parallel.py")],
+                command,
                 cwd=tmp_path,
-                env={**environment, "SLURMD_NODENAME": f"n{rank}"},
+                env={**environment, "RANK": str(rank), "SLURMD_NODENAME": f"n{rank}"},
             )
         )
         for rank in (0, 1)

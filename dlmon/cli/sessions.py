@@ -47,9 +47,10 @@ def attach(
     """Show a session that runs, or a finished one as it ended.
 
     SESSION is an id, a name, a unique prefix of an id, a path, or last; without it, the one that
-    runs on this machine.
+    runs on this machine. Of a sweep, of ab and of try, the run under way is shown.
     """
     from dlmon.log.directory import running_session
+    from dlmon.sweep.log import SWEEP_NAME, session_under_way
 
     host_log_dir = shared.on_host(log_dir)
     view = View(shared.settings_of(ascii), host_log_dir, plain)
@@ -64,7 +65,9 @@ def attach(
     if session is None:
         path = running_session(shared.chosen_log_directory(log_dir), location_options(log_dir))
     else:
-        path = shared.log_of(session, log_dir)
+        path = _session_or_sweep(session, log_dir)
+        if path.name == SWEEP_NAME:
+            path = session_under_way(path)
     return show_session(view, log_directory_of(path), log=path)
 
 

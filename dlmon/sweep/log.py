@@ -243,6 +243,19 @@ def stop_sweep(path: Path) -> None:
     signal_writer(entry.header, entry.status, entry.pid, number)
 
 
+def session_under_way(path: Path) -> Path:
+    """Return the log of the run of a sweep that began last, and is under way on this machine.
+
+    Raises:
+        LogError: there is none, or the log of the sweep can't be read.
+    """
+    entry = _read_entry(path)
+    here = [b for b in entry.sweep.running.values() if entry.plan.host_of(b.slot) is None]
+    if entry.status != Status.RUNNING or not here:
+        raise LogError(f"no run of {id_of(path)} is under way here: dlmon report shows its results")
+    return log_of(log_directory_of(path) / here[-1].session)
+
+
 def entry_of(
     header: SweepHeader, records: Iterable[Record], path: Path, status: Status, label: Label
 ) -> SweepEntry:

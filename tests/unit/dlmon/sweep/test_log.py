@@ -28,6 +28,7 @@ from dlmon.sweep.log import (
     read_sweep,
     refuse_another_sweep,
     relabel,
+    session_under_way,
 )
 from dlmon.sweep.machine_lock import refuse_another_experiment
 from dlmon.sweep.plan import SweepError
@@ -302,3 +303,14 @@ def test_a_sweep_on_other_hosts_takes_no_lock_on_this_one(begin, begin_in_a_proc
     _, running = begin_in_a_process(tmp_path / "other", "elsewhere")
     assert running
     begin()
+
+
+def test_the_run_of_a_sweep_that_is_under_way_is_the_last_that_began(begin, log_dir):
+    writer = begin()
+    with pytest.raises(LogError, match=f"no run of {writer.header.id} is under way here"):
+        session_under_way(writer.path)
+    writer.write(Began(Slot(0, 0), "a-session", 1.0))
+    assert session_under_way(writer.path) == log_dir / "a-session" / "session.jsonl"
+    writer.close()
+    with pytest.raises(LogError, match="dlmon report"):
+        session_under_way(writer.path)

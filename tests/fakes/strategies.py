@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ _TEXT = st.text(max_size=4) | st.sampled_from(["pct", "gpus", "[/x]"])
 _FREE = st.none() | st.booleans() | st.integers(-9, 9) | _TEXT
 
 
+@cache
 def of_type(cls: type, kind: str = "hostile") -> st.SearchStrategy:
     """Build any record of a type that its decoder accepts; `kind` is hostile or likely."""
     count = _COUNT[kind]
@@ -101,6 +103,7 @@ def _numbers(kind: str) -> dict[type, st.SearchStrategy]:
     return _HOSTILE if kind == "hostile" else _LIKELY
 
 
+@cache
 def _built(cls: type, kind: str) -> st.SearchStrategy:
     hints = typing.get_type_hints(cls)
     required: dict[str, st.SearchStrategy] = {}

@@ -33,6 +33,10 @@ def test_a_host_that_is_lost_is_told_once_with_the_reason(hook):
     assert (body["event"], body["host"], body["session"]) == ("host_lost", "gpu1", None)
     assert body["text"].endswith("gpu1 does not answer")
     assert alerts.failures() == []
+
+
+def test_a_failure_to_send_is_reported_once(hook):
+    alerts = HostAlerts(settings(hook))
     hook.answers, said = [404], []
     alerts.update("gpu2", False, "gpu2 does not answer")
     eventually(lambda: said.extend(alerts.failures()) or said, "the failure")

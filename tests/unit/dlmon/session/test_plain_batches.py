@@ -55,7 +55,9 @@ def everything_in(held):
         return [held.count, *held.ranked()]
     if isinstance(held, dict):
         return [[key, everything_in(value)] for key, value in held.items()]
-    if isinstance(held, (list, tuple, deque, array)):
+    if isinstance(held, array):
+        return held.tolist()
+    if isinstance(held, (list, tuple, deque)):
         return [everything_in(value) for value in held]
     if hasattr(held, "__dict__"):
         return [type(held).__name__, everything_in(vars(held))]

@@ -34,6 +34,11 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_make_parametrize_id(config, val, argname):
+    """Name a test by how long a text is that nobody would read."""
+    return f"{argname} of {len(val)}" if isinstance(val, (str, bytes)) and len(val) > 80 else None
+
+
 @pytest.fixture
 def tmp_path(request, tmp_path_factory):
     """Return a folder of this test's own, as pytest's fixture of this name does.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -56,15 +57,18 @@ def reply_text(reply: Reply, host: str | None = None) -> str:
         for line in part.split("\n")
     ]
     of_script = {name: _newest(map(text.own, own)) for name, own in reply.lines.items() if own}
-    shown_count = len(lines)
     if host is not None:
         asks = (_OF_SESSION.sub(rf"\1, host='{host}')", ask) for ask in reply.ask_next)
         reply = replace(reply, ask_next=tuple(asks))
-    while True:
-        made = _as_json(reply, lines[:shown_count], len(lines) - shown_count, of_script)
-        if len(made.encode()) <= MOST_BYTES or not shown_count:
-            return made
-        shown_count -= max(1, shown_count // 40)
+
+    def answer(shown_count: int) -> str:
+        return _as_json(reply, lines[:shown_count], len(lines) - shown_count, of_script)
+
+    whole = answer(len(lines))
+    if len(whole.encode()) <= MOST_BYTES:
+        return whole
+    counts = range(1, len(lines))
+    return answer(bisect_right(counts, MOST_BYTES, key=lambda count: len(answer(count).encode())))
 
 
 def error_text(sentence: str, ask_next: Sequence[str] = ("sessions()",)) -> str:

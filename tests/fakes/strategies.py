@@ -7,6 +7,7 @@ import typing
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from dlmon.records import (
@@ -26,6 +27,8 @@ from dlmon.records import (
 
 RECORD_TYPES = typing.get_args(Record)
 SECOND_NS = 1_000_000_000
+FEW_EXAMPLES = settings(max_examples=30, deadline=None)
+"""For a test each example of which is a whole run."""
 
 _EDGES = st.sampled_from([0, 1, -1, 2, 10**9, LARGEST, -LARGEST])
 _HOSTILE = {

@@ -33,9 +33,13 @@ ELSEWHERE = [
 ]
 WITH_KERAS = {"dlmon.keras"}
 
-# Imports each module in a fork of an interpreter that has imported nothing of ours yet.
+# Imports each module in a fork of an interpreter that has imported nothing of ours yet, but what
+# takes long of the standard library.
 IMPORT_EACH = """
 import importlib, json, os, sys
+import argparse, asyncio, concurrent.futures, csv, ctypes, dataclasses, fractions, hashlib
+import http.client, importlib.metadata, inspect, logging, multiprocessing, pathlib, platform
+import random, shlex, shutil, socket, ssl, statistics, subprocess, tempfile, typing, urllib.request
 for name in json.load(sys.stdin):
     child = os.fork()
     if child == 0:

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 from fakes.recorded import folded, recorded_machine, recorded_session
+from fakes.strategies import FEW_EXAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,6 +100,7 @@ def test_what_comes_and_goes_faster_than_it_is_over_is_told_once(holds):
     assert len(told([cause(one) for one in flickering], replace(SETTINGS, over_s=2))) == 1
 
 
+@FEW_EXAMPLES
 @given(st.lists(st.floats(60, 87), min_size=1, max_size=100))
 def test_a_throughput_between_its_two_thresholds_changes_nothing(rates):
     slow = [*[60.0] * 330, *rates]

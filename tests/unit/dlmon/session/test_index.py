@@ -246,12 +246,18 @@ def index_of_long(path):
     return index
 
 
-@pytest.fixture
-def log(tmp_path):
-    """Return a log of 24 epochs with its index."""
-    path = write_log(tmp_path, LONG)
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory):
+    path = write_log(tmp_path_factory.mktemp("long"), LONG)
     index_of_long(path).save()
     return path
+
+
+@pytest.fixture
+def log(tmp_path, long_log):
+    """Return a log of 24 epochs with its index."""
+    folder = shutil.copytree(long_log.parent, tmp_path / long_log.parent.name)
+    return folder / long_log.name
 
 
 def near_end(path):
@@ -445,7 +451,7 @@ def test_what_is_gone_to_in_pieces_is_what_is_gone_to_at_once(log, monkeypatch):
         source.read_ahead(1.0)
     source.stop_clock()
     took_pieces = 0
-    for _ in range(60):
+    for _ in range(25):
         t = vary.randrange(source.start_ns, source.end_ns + 1)
         source.seek(t, 0.0)
         for _ in range(vary.choice((0, 1, 5, 1_000_000))):
@@ -458,7 +464,7 @@ def test_what_is_gone_to_in_pieces_is_what_is_gone_to_at_once(log, monkeypatch):
             assert (found.batches, found.epochs) == (expected.batches, expected.epochs)
             assert (found.phase, found.time_breakdown) == (expected.phase, expected.time_breakdown)
     source.close()
-    assert took_pieces > 100
+    assert took_pieces > 40
 
 
 @pytest.mark.parametrize("most", [1e30, 1e270, -1e30])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 from fakes.scripts import script_session
-from fakes.strategies import ANY_RECORDS, TRAINING_RECORDS, header
+from fakes.strategies import ANY_RECORDS, FEW_EXAMPLES, TRAINING_RECORDS, header
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -213,6 +213,7 @@ def test_plain_batches_between_all_that_happens_come_to_the_same_at_once(seed, e
     check_at_once(log.records)
 
 
+@FEW_EXAMPLES
 @given(ANY_RECORDS | TRAINING_RECORDS, st.integers(0, 30))
 def test_any_records_come_to_the_same_at_once(records, after):
     check_at_once([*Log(1).records, *records[:after], *Log(2).records[4:], *records[after:]])

@@ -3,6 +3,7 @@ import random
 import statistics
 
 import pytest
+from fakes.strategies import FEW_EXAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,6 +116,7 @@ def test_the_band_of_an_epoch_holds_the_true_mean_as_often_as_it_says(epochs):
     assert 0.92 < held / runs <= 0.995
 
 
+@FEW_EXAMPLES
 @given(
     st.integers(2_000, 60_000),
     st.floats(0, 0.2),

@@ -3,6 +3,7 @@ import os
 from itertools import pairwise
 
 import pytest
+from fakes.strategies import FEW_EXAMPLES
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -235,6 +236,7 @@ def test_a_bar_that_floods_leaves_its_last_state():
     assert texts(log.tick(SECOND, final=True)) == ["300000 of 300000"]
 
 
+@FEW_EXAMPLES
 @given(
     st.lists(
         st.tuples(

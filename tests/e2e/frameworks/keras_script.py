@@ -177,6 +177,15 @@ def one_by_one(case):
     case.loops += 1
 
 
+def named_callback(case):
+    """A script that names dlmon's callback."""
+    from dlmon.keras import ThroughputCallback
+
+    callbacks = [ThroughputCallback()]
+    case.add(known_model().fit(X, Y, 50, epochs=2, verbose=0, callbacks=callbacks))
+    assert len(callbacks) == 1
+
+
 class OwnStep(keras.Model):
     """A model with a training step of its own, on top of Keras's."""
 

@@ -451,9 +451,11 @@ class MachineCharts(Widget):
             return layout_below_charts(*size, count)
         # Before the first layout, assume the screen but for its last row.
         width, height = size or self.app.size - (0, 1)
-        most = _MOST_CORES["low" if height < _LOW else "high" if height >= _HIGH else ""]
-        parts = (self._cores, most), (self._meters, 1 if height < _LOW else 2)
-        side_rows = 1 + sum(min(most, part.rows_needed(width - 2)) for part, most in parts)
+        side_rows = 0
+        if width < _WIDE or height < _LEAST_WIDE_HEIGHT:
+            most = _MOST_CORES["low" if height < _LOW else "high" if height >= _HIGH else ""]
+            parts = (self._cores, most), (self._meters, 1 if height < _LOW else 2)
+            side_rows = 1 + sum(min(most, part.rows_needed(width - 2)) for part, most in parts)
         self.about.is_low = width >= _WIDE and height < _LEAST_FOR_TWO_ROWS
         height -= self.about.rows_needed(width - 2) - 1
         curves = (

@@ -70,7 +70,12 @@ class MadeUp:
             nvml.computing = [process(TRAINS.pid, TRAINS.gpu_memory_mib)]
         nvidia = NvidiaProvider(lambda: nvml, power=RuntimePower(root))
         providers = Rest(), GpuProvider(nvidia, DrmProvider(root))
-        self._sampler = Sampler(providers, clock=lambda: self.t, wall=lambda: self.t / 1e9)
+        self._sampler = Sampler(
+            providers,
+            clock=lambda: self.t,
+            wall=lambda: self.t / 1e9,
+            cpu_clock=lambda: self.t // 200,
+        )
 
     def records(self):
         """Yield the facts, then the samples of twenty seconds."""

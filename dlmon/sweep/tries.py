@@ -74,7 +74,12 @@ class Try:
         ratio = verdict_of(self.sweep).ratio
         if ratio is None or ratio.low is None:
             return Judgement.UNDECIDED
-        if not ratio.is_proven or ratio.value < 1:
+        if not ratio.is_proven:
+            # A wide interval holds a gain as well as a loss.
+            rule, half = self.sweep.plan.pairs, ratio.half_width
+            is_narrow = rule is not None and half is not None and half <= rule.to * 1.005
+            return Judgement.NO_GAIN if is_narrow else Judgement.UNDECIDED
+        if ratio.value < 1:
             return Judgement.NO_GAIN
         loss = loss_difference(self.sweep)
         alters = self.candidate.kind.alters_training or (loss is not None and not loss.is_alike)

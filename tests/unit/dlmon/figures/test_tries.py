@@ -61,10 +61,19 @@ def test_what_changes_the_loss_is_only_suggested(loss, judgement, said):
     assert said in try_text(gain)
 
 
-@pytest.mark.parametrize("pairs", [[(1, 2), (1, 2.02), (1, 1.98)], [(1, 2), (2, 1), (1, 1.1)]])
-def test_what_is_slower_or_not_clear_is_no_gain_and_has_no_line(pairs):
+@pytest.mark.parametrize(
+    ("pairs", "judgement"),
+    [
+        ([(1, 2), (1, 2.02), (1, 1.98)], Judgement.NO_GAIN),
+        ([(1, 1.001), (1.001, 1), (1, 1)], Judgement.NO_GAIN),
+        ([(1, 2), (2, 1), (1, 1.1)], Judgement.UNDECIDED),
+    ],
+)
+def test_what_is_slower_is_no_gain_what_is_not_clear_is_open_and_neither_has_a_line(
+    pairs, judgement
+):
     slower = tried(*[(float(base), float(new)) for base, new in pairs])
-    assert slower.judgement == Judgement.NO_GAIN
+    assert slower.judgement == judgement
     assert "write" not in try_text(slower)
 
 

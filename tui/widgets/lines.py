@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar, Concatenate, ParamSpec
@@ -29,6 +30,7 @@ BAR, BRIGHT, TRACK = "$primary", "$text-primary", "$foreground 25%"
 CHOSEN = "bold $block-cursor-foreground on $block-cursor-background"
 
 _CHARACTERS_PER_CELL = 4
+_BAND = re.compile(r" ± [0-9.,]+")
 
 APART = 2
 """Blanks between the left and the right text of a line."""
@@ -303,7 +305,11 @@ def whole_parts(text: str, width: int) -> str:
     parts = text.split("; ")
     while len(parts) > 1 and cell_len("; ".join(parts)) > width:
         parts.pop()
-    return first_words("; ".join(parts), max(1, width))
+    whole = "; ".join(parts)
+    if cell_len(whole) > width:
+        # The unit of a figure says more than its band.
+        whole = _BAND.sub("", whole)
+    return first_words(whole, max(1, width))
 
 
 def without_detail(text: str, width: int) -> str:

@@ -17,3 +17,9 @@ from tui.widgets.lines import whole_parts
 )
 def test_the_last_parts_give_way_and_no_word_is_cut(width, text):
     assert whole_parts("loss NaN; 0.1 s per epoch; too short", width) == text
+
+
+def test_the_band_of_a_figure_goes_before_its_unit():
+    text = "stopped: 10.66 s ± 0.01 per epoch"
+    assert whole_parts(text, 33) == text
+    assert whole_parts(text, 30) == "stopped: 10.66 s per epoch"

@@ -59,8 +59,9 @@ from tui.widgets.lines import (
 from tui.widgets.tables import SortedTable, in_order, without_dropped
 
 _LEAST_BAR = 22
-# The parts of a step are shown if so many ranks have room above them.
-_LEAST_ROWS, _OTHER_ROWS = 12, 11
+# The parts of a step are shown if so many ranks have room above them, besides the summary, two
+# frames, the heading and the footer.
+_LEAST_ROWS, _OTHER_ROWS = 12, 6
 # The cells before the bar of a part.
 _BEFORE_BAR = 46
 _WAITS: TextRun = ("░", TRACK)
@@ -194,7 +195,9 @@ class RankParts(GrowingLines):
 
     def show(self, row: RankRow | None, rows: Sequence[RankRow]) -> None:
         parts = rank_parts(row, rows) if row is not None else []
-        room = self.screen.size.height - min(len(rows), _LEAST_ROWS) - _OTHER_ROWS
+        width, height = self.screen.size
+        above = self.screen.query_one(RankSummary).rows_needed(width - 2)
+        room = height - above - min(len(rows), _LEAST_ROWS) - _OTHER_ROWS
         self.display = 0 < len(parts) <= room
         self.set_titles(f"A step of {row.name}" if row is not None else "")
         self._show(parts)

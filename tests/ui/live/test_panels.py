@@ -426,10 +426,8 @@ def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
 def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
     model = replace(FAILED.model, batch_size=batch_size)
     rows = rows_of(failed("memory ran out", FailureKind.OUT_OF_MEMORY, ["x"], model=model))
-    assert rows == [
-        "▌ OUT OF MEMORY  memory ran out",
-        *([f"▌ → use a smaller batch than {batch_size}"] * tries),
-    ]
+    memory = "▌ OUT OF MEMORY  memory ran out, GPU 0 last held 4.7 of 6.0 GiB"
+    assert rows == [memory, *([f"▌ → use a smaller batch than {batch_size}"] * tries)]
 
 
 def test_memory_of_a_gpu_that_ran_out_is_explained_in_place_of_the_error():

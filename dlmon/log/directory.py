@@ -350,7 +350,7 @@ def signal_writer(
         reason = "whether it still runs can't be seen from here; stop it there"
         raise NotControlled(f"{id} was recorded on {header.host}: {reason}")
     if status != Status.RUNNING:
-        raise NotControlled(f"{id} is not running: it is {status}")
+        raise NotControlled(f"{id} is not running: {status}")
     if header.host != host_name() or header.boot_id != boot_id() or not pid or pid < 0:
         raise NotControlled(f"{id} runs on {header.host}: stop it there")
     try:
@@ -371,7 +371,7 @@ async def ask_session(entry: SessionEntry, request: Mapping[str, Any]) -> list[R
     if header.host != host_name() or header.boot_id != boot_id():
         raise NotControlled(f"{id} was recorded on {header.host}: ask there")
     if entry.status != Status.RUNNING or entry.pid is None:
-        raise NotControlled(f"{id} is not running: it is {entry.status}")
+        raise NotControlled(f"{id} is not running: {entry.status}")
     if is_suspended(entry.pid):
         raise NotControlled(f"{id}: the process that records it is suspended")
     try:

@@ -182,7 +182,7 @@ def test_stop_ends_a_session_and_a_second_one_says_that_it_has_ended(dlmon, star
     assert (result.status, result.stopped_by) == ("stopped", "command")
     assert "stopping: asked with dlmon stop" in session.notices()
     complaint = assert_refused(dlmon("stop", "last", "--log-dir", str(log_dir)))
-    assert "is not running: it is stopped" in complaint
+    assert "is not running: stopped" in complaint
 
 
 # ---- running the real thing ----

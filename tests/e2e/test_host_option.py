@@ -149,7 +149,7 @@ def test_a_run_on_a_host_is_named_outlives_its_screen_and_is_stopped_from_here(
     eventually(lambda: status_of(box, running) == Status.STOPPED, "its end")
     again = laptop.dlmon("stop", "--host", "box", running)
     assert again.returncode == WRONG_ARGUMENTS
-    assert again.stderr == f"dlmon: box: {running} is not running: it is stopped\n"
+    assert again.stderr == f"dlmon: box: {running} is not running: stopped\n"
 
 
 def test_a_script_runs_on_a_host_in_a_directory_of_its_own(laptop, box):

@@ -581,7 +581,7 @@ async def test_a_run_outlives_the_connection_and_is_stopped_over_another(trainer
         assert follower.stop()
         await soon(lambda: poll_status(follower) == Status.STOPPED, "its end")
         assert follower.path.read_bytes() == log_on(trainer, session).read_bytes()
-        with pytest.raises(HostRefusal, match=f"{session} is not running: it is stopped"):
+        with pytest.raises(HostRefusal, match=f"{session} is not running: stopped"):
             await link.ask_one("stop", session=session)
         follower.close()
 

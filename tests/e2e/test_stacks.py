@@ -155,7 +155,7 @@ def test_a_run_that_hangs_is_asked_where_it_is_and_what_can_not_be_profiled(
     assert re.search(r"^▶ +\d+ +time\.sleep\(600\)$", report, re.MULTILINE)
     over = dlmon("stack", "last")
     assert (over.returncode, over.stdout) == (2, "")
-    assert "is not running: it is stopped" in over.stderr
+    assert "is not running: stopped" in over.stderr
     assert not [
         each for each in records_of(log_dir) if isinstance(each, Notice) and "refused" in each.text
     ]

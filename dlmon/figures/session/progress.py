@@ -117,8 +117,11 @@ def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
         )
         return "Try", out_of_memory_advice(snapshot) or smaller
     last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
-    # The reason has a script's own exception already.
-    return "Output", "" if last in (result.error or "") else last
+    # The error may have the script's own exception, or what its interpreter says, already.
+    error = result.error or ""
+    reason = error.partition(": ")[2]
+    is_said = last in error or (reason and last.endswith(reason))
+    return "Output", "" if is_said else last
 
 
 def starting_texts(snapshot: Snapshot) -> tuple[str, ...]:

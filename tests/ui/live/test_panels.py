@@ -422,6 +422,13 @@ def test_a_script_that_gives_only_an_exit_code_is_shown_with_its_last_line():
     ]
 
 
+def test_what_the_interpreter_says_of_its_script_is_said_once():
+    why = "can't open file '/w/nosuch.py': [Errno 2] No such file or directory"
+    error = f"the script ended with exit code 2: {why}"
+    said = failed(error, FailureKind.UNKNOWN, [f"python: {why}"])
+    assert rows_of(said) == [f"▌ FAILED  {why}"]
+
+
 @pytest.mark.parametrize(("batch_size", "tries"), [(64, True), (1, False), (None, False)])
 def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
     model = replace(FAILED.model, batch_size=batch_size)

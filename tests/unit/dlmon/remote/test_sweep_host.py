@@ -204,7 +204,7 @@ async def test_a_run_that_is_being_launched_is_stopped_once_it_is_known(box, lin
     ("answer", "left_running"),
     [
         ({"session": "one"}, None),
-        (HostRefusal("box: one is not running: it is completed", 2), None),
+        (HostRefusal("box: one is not running: completed", 2), None),
         (CUT, "one"),
     ],
     ids=["stopped", "ended meanwhile", "can't be stopped"],

@@ -72,7 +72,8 @@ def lines_within(frame: FrameType | None, bottom: str = "") -> Iterator[Line]:
     The stack ends at a frame of the file `bottom`, below which the process was forked.
     """
     for _ in range(MOST_FRAMES_READ):
-        if frame is None or frame.f_code.co_filename == bottom:
+        # Once, a dict came in place of the frame before that of a call that was just ending (3.11).
+        if not isinstance(frame, FrameType) or frame.f_code.co_filename == bottom:
             return
         if not frame.f_code.co_filename.startswith(_OURS):
             yield frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name

@@ -38,7 +38,7 @@ class GpuHistories(ScrollingLines):
     """Histories of each GPU side by side: one quantity below the other, GPU by GPU."""
 
     @dataclass
-    class Clicked(Message):
+    class GpuClicked(Message):
         """The user clicked a GPU; `opens` is set after a second click."""
 
         number: int
@@ -140,7 +140,7 @@ class GpuHistories(ScrollingLines):
         at = event.get_content_offset(self)
         if at is not None and at.y > 0 and (at.y - 1) // self._tall < len(self._in_view):
             number = self._in_view[(at.y - 1) // self._tall]
-            self.post_message(self.Clicked(number, event.chain > 1))
+            self.post_message(self.GpuClicked(number, event.chain > 1))
 
 
 def _value(figure: Figure | None, y: int, is_stale: bool) -> TextRun:

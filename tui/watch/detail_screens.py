@@ -380,7 +380,7 @@ class GpusScreen(MachineScreen):
         self._is_large = not self._is_large_of(self._offered[1])
         self.paint_again()
 
-    def on_gpu_histories_clicked(self, message: GpuHistories.Clicked) -> None:
+    def on_gpu_histories_gpu_clicked(self, message: GpuHistories.GpuClicked) -> None:
         if message.opens:
             self._is_large = True
         self._choose(message.number)

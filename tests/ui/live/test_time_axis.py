@@ -163,14 +163,14 @@ async def test_with_the_log_open_the_keys_scroll_it_and_leave_the_charts_alone(s
         await shown.press("l")
         assert "z Zoom" not in shown.footer
         rows = shown.rows("OutputPane")
-        assert rows[-1] == "line 99"
+        assert rows[-1].endswith("line 99")
         await shown.press("up", "up")
-        assert shown.rows("OutputPane")[-1] == "line 97"
+        assert shown.rows("OutputPane")[-1].endswith("line 97")
         await shown.press("pageup")
         page = shown.screen.query_one(OutputPane).size.height - 1
-        assert shown.rows("OutputPane")[-1] == f"line {97 - page}"
+        assert shown.rows("OutputPane")[-1].endswith(f"line {97 - page}")
         await shown.press("home")
-        assert shown.rows("OutputPane")[0] == "Epoch 1/3"
+        assert shown.rows("OutputPane")[0].endswith("Epoch 1/3")
         await shown.press("pagedown", "down", "end", "left")
         assert shown.rows("OutputPane") == rows
         assert cursors(shown) == {None}

@@ -66,7 +66,7 @@ def test_the_picture_is_axis_grid_line_and_marks_and_0_lies_on_the_baseline():
         "        ⢀⠎              ",
         "       ⡠⠃               ",
         "    0 ⡔⠁                ",
-        "      ┊1       ┊2   ╌v╌ ",
+        "      ┊1       ┊2       ",
     ]
 
 
@@ -80,7 +80,7 @@ def test_the_grid_stands_at_the_times_labelled_or_not_and_never_over_what_is_dra
             "       ┊⢀⠎  ┊        ┊  ",
             "       ⡠⠃   ┊        ┊  ",
             "    0 ⡔⠁    ┊        ┊  ",
-            "      ┊1       ┊2   ╌v╌ ",
+            "      ┊1       ┊2       ",
         ]
 
 
@@ -110,7 +110,7 @@ def test_the_cursor_is_a_thin_line_with_a_dot_on_the_curve_and_the_value_beside_
         "        ▏⠎              ",
         "       ⡠● 8             ",
         "    0 ⡔⠁▏               ",
-        "      ┊1▏      ┊2   ╌v╌ ",
+        "      ┊1▏      ┊2       ",
     ]
     assert drawn(replace(RISE, cursor=5))[0][8] == "▕"
     # A value without room at the right stands at the left; a gap has no dot.

@@ -26,8 +26,8 @@ from dlmon.render.follow import follow
 from dlmon.render.summary import (
     Ending,
     print_exit_message,
+    print_experiment_exit_message,
     print_outcome,
-    print_sweep_exit_message,
 )
 from dlmon.session.follower import SessionFollower
 from dlmon.session.reasons import NOT_IN_PROJECTION
@@ -316,7 +316,7 @@ def test_a_sweep_says_which_machines_were_away_and_where_to_go_on(tmp_path, caps
         run.writer.write(Ended(slot, Outcome(RunStatus.NOT_RUN, "why"), 1.0))
     resume = f"ended; 2 runs left: dlmon sweep --resume {run.writer.header.id}"
     for usual, where in ((tmp_path, ""), (tmp_path / "elsewhere", f" --log-dir {tmp_path}")):
-        print_sweep_exit_message(run, usual)
+        print_experiment_exit_message(run, usual)
         said = capsys.readouterr()
         assert said.err.splitlines() == [
             "dlmon: gpu1 is not known: no such host name",

@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-.PHONY: run test setup lint fast slow golden ui e2e frameworks gpu-wheels dist site python3.14 clean help
+.PHONY: run test setup lint types types-elsewhere fast slow golden ui e2e frameworks gpu-wheels dist site python3.14 clean help
 
 run: setup ## train mnist-mlp-small for a minute and show it
 	@echo "10 epochs of mnist-mlp-small: about a minute on two cores; the screen says when it ends once it trains"
@@ -37,9 +37,14 @@ ELSEWHERE := workloads $(addprefix dlmon.,alerts comparison doctor exporter inst
 lint: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/mypy --python-version 3.10 $(addprefix -p ,$(ELSEWHERE))
+	$(MAKE) --jobs 2 --output-sync types types-elsewhere
 	$(BIN)/lint-imports
+
+types:
+	$(BIN)/mypy
+
+types-elsewhere:
+	$(BIN)/mypy --python-version 3.10 $(addprefix -p ,$(ELSEWHERE))
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compared_run import RATE_UNITS
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from dlmon.sweep.pair_causes import Causes, LossDifference, PartDifference
 
 _PARTS_SHOWN = 8
+_LEAST_PART = 0.005
+"""The share of a step from which on a part is shown though it isn't surely longer or shorter."""
 _LITTLE_MEMORY = 0.02
 _FILES_SHOWN = 3
 _NO_DIFFERENCE = "no clear difference"
@@ -212,11 +215,15 @@ def _sizes(causes: Causes) -> list[str]:
 
 def _cause(causes: Causes, verdict: Verdict) -> list[str]:
     """Name the parts of a step that the difference comes from, if it is proven."""
+    from dlmon.sweep.pair_causes import STEPS
+
     if verdict.ratio is None or not verdict.ratio.is_proven or causes.step is None:
         return []
     leading = causes.leading
     if not leading:
         return ["no single part of a step is surely longer or shorter"]
+    if leading[0].part == STEPS:
+        return ["the parts of a step are not known"]
     texts = [f"{part_text(part.part)}, {difference_text(part)} a step" for part in leading]
     if len(leading) == 1 and causes.explains_all(leading[0]):
         return [f"all of it is {texts[0]}"]
@@ -311,7 +318,9 @@ def part_table(sweep: Sweep) -> Table | None:
     causes, (base, new) = causes_in(sweep), side_names(sweep.plan)
     if causes is None or not causes.parts:
         return None
-    parts = [*([causes.step] if causes.step else []), *causes.parts[:_PARTS_SHOWN]]
+    least_ms = 0.0 if causes.step is None else _LEAST_PART * causes.step.base_ms
+    told = (p for p in causes.parts if p.is_proven or max(p.base_ms, p.new_ms) >= least_ms)
+    parts = [*([causes.step] if causes.step else []), *islice(told, _PARTS_SHOWN)]
     rows = tuple(
         (
             "step" if part is causes.step else part_text(part.part),

@@ -54,6 +54,16 @@ def test_no_cause_is_named_of_a_difference_that_is_not_proven():
     assert not any("all of it" in sentence or "most is" in sentence for sentence in others)
 
 
+def test_of_a_script_without_parts_of_a_step_no_part_is_named():
+    sweep = experiment(SLOWER)
+    for session, run in list(sweep.figures.items()):
+        rate = run.values["samples_per_second"]
+        # All of the time was steps: 1,000 of 100 samples.
+        values = {"samples_per_second": rate, "account.training": 100_000 / rate}
+        sweep.figures[session] = replace(run, values=values, batches=1_000)
+    assert "the parts of a step are not known" in pair_findings(sweep)
+
+
 def test_steps_of_unlike_sizes_have_no_cause():
     sweep = experiment(SLOWER)
     for session, run in list(sweep.figures.items()):
@@ -90,6 +100,13 @@ def test_the_tables_hold_each_pair_and_each_part():
     sweep = experiment(SLOWER)
     assert len(pair_table(sweep).rows) == 5
     assert [row[0] for row in part_table(sweep).rows][:2] == ["step", "waiting for data"]
+
+
+def test_a_part_that_is_nothing_of_a_step_has_no_row():
+    sweep = experiment(SLOWER)
+    for run in sweep.figures.values():
+        run.values["step.optimizer_ms"] = 0.004
+    assert {row[0] for row in part_table(sweep).rows} == {"step", "waiting for data", "forward"}
 
 
 def test_the_json_has_all_that_the_lines_have():

@@ -390,12 +390,14 @@ def missing_file(run: SweepRun) -> str | None:
 
 def headline(sweep: Sweep) -> tuple[str, list[str]]:
     """Return what is fastest in capitals, or that nothing is yet, and the sentences behind it."""
-    sentences, so_far = findings(sweep), "" if sweep.closed else " SO FAR"
+    # A run under way may show more than the fastest of those that ended.
+    ended = len(sweep.plan.order) - len(sweep.remaining())
+    sentences, of_ended = findings(sweep), "" if sweep.closed else f" OF {ended:,} FINISHED"
     for name in ("fastest", "no clear lead"):
         if sentences and sentences[0].startswith(f"{name}: "):
-            return name.upper() + so_far, [sentences[0].removeprefix(f"{name}: "), *sentences[1:]]
+            return name.upper() + of_ended, [sentences[0].removeprefix(f"{name}: "), *sentences[1:]]
     if sentences:
-        return "RESULTS" + so_far, sentences
+        return "RESULTS" + of_ended, sentences
     return ("NOTHING TO COMPARE" if sweep.closed else "NOTHING TO COMPARE YET"), [_BEFORE_TWO]
 
 

@@ -57,7 +57,8 @@ class StepPanel(Lines):
                 )
                 for name, ms, share in split.rows
             ]
-            of = "" if snapshot.result is not None else f"mean of the last {WINDOW_S:.0f} s"
+            lasted = f"of the last {WINDOW_S:.0f} s" if snapshot.elapsed_s > WINDOW_S else "so far"
+            of = "" if snapshot.result is not None else f"mean {lasted}"
             self.set_titles(split.title, of, units.milliseconds(split.step_ms))
         elif times is not None:
             most = max(share for _, share in times.rows)

@@ -280,7 +280,7 @@ def test_a_run_whose_loss_is_no_number_is_never_the_best_nor_the_second():
     assert is_best(sweep) == [False, True, False]
     assert column(sweep, "of fastest") == ["80 %", "fastest", ""]
     word, sentences = headline(sweep)
-    assert word == "FASTEST SO FAR"
+    assert word == "FASTEST OF 3 FINISHED"
     assert sentences[0].startswith("lr 1, 2,500 samples/s; 1.250× as fast as lr 0 (")
     assert "left out, as the loss is no number: lr 2 (NaN)" in sentences
     # It stands behind those that trained, however fast it was.
@@ -306,7 +306,7 @@ def test_the_headline_says_so_while_nothing_or_nothing_clear_is_the_best():
     over.closed = Status.STOPPED
     assert headline(over) == ("RESULTS", ["memory ran out at batch 32"])
     unclear = sweep_of(plan_of(SIZES), [noisy(0.5)], [noisy(0.21)], [noisy(0.2)])
-    assert headline(unclear)[0] == "NO CLEAR LEAD SO FAR"
+    assert headline(unclear)[0] == "NO CLEAR LEAD OF 3 FINISHED"
 
 
 def test_the_loss_of_the_validation_is_preferred():

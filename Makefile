@@ -75,9 +75,9 @@ ifneq ($(wildcard $(FRAMEWORKS)/installed),)
 export DLMON_TEST_FRAMEWORKS ?= $(abspath $(FRAMEWORKS))/bin/python
 endif
 
-# Half of a run is waiting: for a signal, for the end of a process.
+# More than half of a run is waiting: for a signal, for the end of a process.
 e2e: setup ## real processes, signals and Keras
-	$(BIN)/pytest -n $$(($(CORES) + 2)) --dist loadgroup tests/e2e
+	$(BIN)/pytest -n $$(($(CORES) + 4)) --dist loadgroup tests/e2e
 
 # What a machine with a GPU and no package index lacks for bench/gpu_day.py, for its Python.
 GPU_PYTHON ?= 3.12

@@ -54,6 +54,7 @@ _INTERRUPTED = re.compile(r"^interrupted: ")
 _EXIT_CODE = re.compile(r"^the script ended with exit code \d+: ")
 _SEE_STACKS = "see all stacks (S, dlmon stack)"
 _INTERRUPTED_NEXT = "see what ended it (dmesg, last -x), then run it again"
+_SCRIPT_MAY_RUN = "see if the script still runs (ps) before you run it again"
 _STARTING = "if it takes long, see at which line it is (S, dlmon stack)"
 _PROFILE = "profile its next steps (P, dlmon profile)"
 _LESS_WORK = "only less work helps: lower precision, a compiled model, or a smaller one"
@@ -204,7 +205,9 @@ def _interrupted(snapshot: Snapshot, problem: str | None) -> Headline:
         step = step_text(progress.step, progress.steps, None)
         at = " of ".join(filter(None, (f"after {step}", epoch_text(snapshot))))
     reasons = tuple(filter(None, (at, ended)))
-    return Headline("interrupted", "", reasons, _INTERRUPTED_NEXT)
+    # Nobody ends a script together with the process that records it.
+    advice = _SCRIPT_MAY_RUN if snapshot.header.is_script else _INTERRUPTED_NEXT
+    return Headline("interrupted", "", reasons, advice)
 
 
 def _failed(snapshot: Snapshot, failure: str) -> Headline:

@@ -258,6 +258,12 @@ def test_steps_without_readings_of_the_machine_have_a_limit():
         assert headline_of(snapshot, not is_over).title == "DATA-BOUND 58 %"
 
 
+def test_a_script_that_nobody_ended_is_not_to_be_run_beside_itself():
+    advice = of_state("stalled-and-over", is_over=True).advice
+    assert advice == "see if the script still runs (ps) before you run it again"
+    assert of_state("interrupted", is_over=True).advice.startswith("see what ended it")
+
+
 def test_an_interrupted_run_says_how_far_it_was_and_where_it_stood():
     assert of_state("interrupted", is_over=True).reasons[0] == "after step 250 of 500 of epoch 2/3"
     assert of_state("stalled-and-over", is_over=True).reasons[0] == (

@@ -839,7 +839,14 @@ def progress_texts(run: SweepRun) -> tuple[str, str, float]:
     done = f"{count - left} of {count} runs done{without_result_text(sweep)}"
     running = len(run.current)
     parts = [f"{running} running"] * bool(running)
-    parts += [f"{left - running} waiting"] * (left > running and not run.ended)
+    if not run.ended:
+        # Those of a host that is lost don't wait for anything.
+        under_way = {current.slot for current in run.current.values()}
+        ended = (o for slot, o in sweep.outcomes.items() if slot not in under_way)
+        not_run = sum(outcome.status == RunStatus.NOT_RUN for outcome in ended)
+        waiting = left - running - not_run
+        parts += [f"{waiting} waiting"] * (waiting > 0)
+        parts += [f"{not_run} not run"] * (not_run > 0)
     if not run.ended and run.seconds_left is not None:
         parts.append(f"about {units.time_left(run.seconds_left)}")
     return done, "  ".join(parts), (count - left) / count if count else 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,15 +38,22 @@ def metrics(
     """Show every metric of several runs over each other.
 
     PATH is a file or a folder: TensorBoard's event files, runs of W&B, trackio and MLflow on disk,
-    CSV or JSON lines; or a session, of --host too. In a pipe, a line for each metric.
+    CSV or JSON lines; or a session. With --host, what has a / in it is a path there, and is copied
+    as it is now. In a pipe, a line for each metric.
     """
     if not paths:
         raise shared.UserError("say what to show: a file, a folder or a session")
     settings = shared.settings_of(ascii)
-    logs, runs = _found(paths, host, log_dir)
-    view = View(settings, plain=plain, as_json=as_json)
-    if view.on_screen:
-        return view.open(shared.chosen_log_directory(log_dir, settings), metrics=(logs, runs))
+    with tempfile.TemporaryDirectory(prefix="dlmon-metrics-") as copies:
+        logs, runs = _found(paths, host, log_dir, Path(copies))
+        view = View(settings, plain=plain, as_json=as_json)
+        if view.on_screen:
+            return view.open(shared.chosen_log_directory(log_dir, settings), metrics=(logs, runs))
+        _print(logs, runs, as_json)
+    return None
+
+
+def _print(logs: list[Path], runs: list[FoundRun], as_json: bool) -> None:
     from dlmon.figures.metric_table import metric_rows, table_lines
 
     rows = metric_rows(logs, runs)
@@ -54,21 +62,27 @@ def metrics(
     else:
         for line in table_lines(rows):
             print(line)
-    return None
 
 
 def _found(
-    paths: tuple[str, ...], host: str | None, log_dir: Path | None
+    paths: tuple[str, ...], host: str | None, log_dir: Path | None, copies: Path
 ) -> tuple[list[Path], list[FoundRun]]:
-    """Return the logs of sessions, and the newest runs of other programs."""
+    """Return the logs of sessions, and the newest runs of other programs.
+
+    What is on a host is copied into a folder of `copies`.
+    """
     from dlmon.log.folder import is_log
     from dlmon.metric_files.find import NoMetrics, find_runs
+    from dlmon.remote.host_requests import copy_metrics
 
     logs: list[Path] = []
     runs: list[FoundRun] = []
     for text in dict.fromkeys(paths):
         path = Path(text)
-        if host is not None or is_log(path) or not path.exists():
+        if host is not None and "/" in text:
+            folder = Path(tempfile.mkdtemp(dir=copies))
+            path = shared.result_of(copy_metrics(host, text, folder))
+        elif host is not None or is_log(path) or not path.exists():
             logs += shared.logs_of([text], log_dir, host)
             continue
         try:

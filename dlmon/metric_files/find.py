@@ -8,6 +8,14 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from dlmon.log.metric_file_names import (
+    DATABASES,
+    EVENTS,
+    MLFLOW_METRICS,
+    MLFLOW_RUN,
+    MOST_FILES,
+    TABLES,
+)
 from dlmon.metric_files import databases, wandb_files
 from dlmon.metric_files.databases import runs_in_database
 from dlmon.metric_files.event_files import read_event_files
@@ -17,10 +25,6 @@ from dlmon.metric_files.wandb_files import read_wandb
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, shown_path
 
-MOST_FILES = 100_000
-_EVENTS = "tfevents"
-# A folder may hold many tables that are no metrics.
-_TABLES = ("metrics.csv", "progress.csv", "history.csv", "log.csv", "metrics.jsonl")
 _LONGEST_NAME = 100
 
 
@@ -63,7 +67,7 @@ def _runs_of(path: Path, name: str) -> Iterator[FoundRun]:
     if begin == databases.MAGIC:
         for run_name, read in runs_in_database(path):
             yield _found(path, run_name, read)
-    elif _EVENTS in path.name:
+    elif EVENTS in path.name:
         yield _found(path, name, partial(read_event_files, [path]))
     elif begin.startswith(wandb_files.MAGIC):
         yield _found(path, name, partial(read_wandb, path))
@@ -82,19 +86,19 @@ def _runs_in(folder: Path) -> Iterator[FoundRun]:
         if count > MOST_FILES:
             return
         name = here.relative_to(folder).as_posix() if here != folder else here.absolute().name
-        if "meta.yaml" in names and "metrics" in folders:
+        if MLFLOW_RUN in names and MLFLOW_METRICS in folders:
             # Its metrics may have the names of anything.
             folders.clear()
             yield _found(
-                here, _name_in(here / "meta.yaml") or name, partial(read_mlflow_folder, here)
+                here, _name_in(here / MLFLOW_RUN) or name, partial(read_mlflow_folder, here)
             )
             continue
-        events = sorted(here / file for file in names if _EVENTS in file)
+        events = sorted(here / file for file in names if EVENTS in file)
         if events:
             newest = max(events, key=_modified)
             yield _found(newest, name, partial(read_event_files, events))
         for file in sorted(names):
-            if file in _TABLES or file.endswith((".wandb", ".db", ".sqlite")):
+            if file in TABLES or file.endswith(DATABASES):
                 yield from _runs_of(here / file, name)
 
 

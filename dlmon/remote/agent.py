@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ from dlmon.log.folder import LOG_NAME, LogError, id_of, is_trace, log_directory
 from dlmon.log.index import LogPosition
 from dlmon.log.label import Label, read_label, write_label
 from dlmon.log.log_follower import LogFollower, RecordFollower
+from dlmon.log.metric_file_names import metric_files_in
 from dlmon.log.submitted import is_of_slurm, read_submitted
 from dlmon.protocol.control import NotControlled
 from dlmon.protocol.job import Job, Refused
@@ -54,6 +55,7 @@ from dlmon.records import (
     encode,
     to_json,
 )
+from dlmon.records.sanitize import shown_path
 from dlmon.remote.ssh import HostRefusal
 from dlmon.session.follower import SessionFollower
 from dlmon.session.running_sessions import RunningSessions, running_logs
@@ -433,6 +435,26 @@ async def _traces(
                 yield {"file": file.name, "size": size, "text": text}
 
 
+async def _metric_files(path: str) -> Answers:
+    """Yield the files of metrics in a file or a folder, in pieces."""
+    for name, file in _named_metric_files(Path(path)):
+        with os.fdopen(open_regular(file), "rb") as opened:
+            while data := opened.read(TRACE_CHUNK_BYTES):
+                yield {"file": name, "text": base64.b64encode(data).decode()}
+
+
+def _named_metric_files(path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files of metrics in a path with their names in it; a file has its own."""
+    path = path.expanduser()
+    if path.is_dir():
+        for file in metric_files_in(path):
+            yield file.relative_to(path).as_posix(), file
+    elif path.exists():
+        yield path.name, path
+    else:
+        raise HostRefusal(f"there is no {shown_path(path)}")
+
+
 async def _name(
     session: str, name: str | None = None, note: str | None = None, log_dir: str | None = None
 ) -> Answers:
@@ -472,7 +494,7 @@ _ASKS: dict[str, Callable[..., Answers]] = {
     function.__name__[1:]: function
     for function in (
         *(_ping, _watch, _running, _sessions, _sweeps, _follow),
-        *(_launch, _stop, _traces, _name, _control, _doctor),
+        *(_launch, _stop, _traces, _metric_files, _name, _control, _doctor),
     )
 }
 

@@ -9,7 +9,7 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from dlmon.exit_codes import FAILED
@@ -169,6 +169,7 @@ async def launch_remote(connection: Connection, job: Job, slurm: str | None = No
 
 MOST_TRACES = 100
 MIB = 1 << 20
+MOST_METRIC_BYTES = 2048 * MIB
 
 
 async def copy_traces(
@@ -209,3 +210,51 @@ async def copy_traces(
             copied[file] = b""
     if any(copied.values()):
         raise HostRefusal(f"{connection.host} did not send all of the traces", FAILED)
+
+
+async def copy_metrics(host: str, path: str, folder: Path) -> Path:
+    """Copy the files of metrics in a path of a host, as they are now, and return the copy.
+
+    Args:
+        host: the host.
+        path: a file or a folder there.
+        folder: an empty folder here.
+
+    Raises:
+        LogError: the copies can't be written.
+    """
+    async with connected(host) as connection:
+        return await copy_metric_files(connection, path, folder)
+
+
+async def copy_metric_files(connection: Connection, path: str, folder: Path) -> Path:
+    """Copy the files of metrics in a path of a host, and return the copy.
+
+    Raises:
+        LogError: the copies can't be written, or are too large.
+        HostRefusal: the host has no such files, or sends none that can be copied.
+        SshError: the connection was lost.
+    """
+    host, total = connection.host, 0
+    copy = folder / (PurePosixPath(path).name or "metrics")
+    async for answer in connection.ask("metric_files", path=path):
+        name = PurePosixPath(str(answer.get("file") or ""))
+        try:
+            data = base64.b64decode(str(answer.get("text") or ""), validate=True)
+        except ValueError:
+            data = b""
+        if not data or name.is_absolute() or ".." in name.parts or not name.parts:
+            raise HostRefusal(f"{host} sent no files that can be copied", FAILED)
+        total += len(data)
+        if total > MOST_METRIC_BYTES:
+            most = f"{MOST_METRIC_BYTES // MIB:,} MiB"
+            raise LogError(f"{path} of {host} has more metrics than the {most} that are copied")
+        try:
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            with (copy / name).open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            raise LogError(f"{path} of {host} can't be copied: {reason_of(error)}") from None
+    if not total:
+        raise HostRefusal(f"{host}: {path} has no metrics that dlmon reads")
+    return copy

@@ -111,6 +111,19 @@ def test_a_fetched_session_is_one_of_this_machine_with_its_name(laptop, recorded
     assert len(list_sessions(laptop.sessions)) == 1
 
 
+def test_metrics_in_a_folder_of_a_host_are_shown_and_leave_nothing_here(laptop, recorded, tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "metrics.csv").write_text("step,train_loss\n1,0.5\n2,0.25\n")
+    shown = laptop.dlmon("metrics", "--host", "box", str(runs), recorded, "--json")
+    assert shown.returncode == DONE, shown.stderr
+    losses = [row for row in json.loads(shown.stdout) if row["run"] == "runs"]
+    assert [(row["metric"], row["last"]) for row in losses] == [("train_loss", 0.25)]
+    refused = laptop.dlmon("metrics", "--host", "box", f"{runs}/nowhere")
+    assert refused.returncode == WRONG_ARGUMENTS
+    assert refused.stderr == f"dlmon: box: there is no {runs}/nowhere\n"
+
+
 def test_a_run_of_this_machine_is_compared_with_one_of_a_host(laptop, box, recorded):
     here = write_log(laptop.sessions, recorded_session(workload=WORKLOAD), "here")
     there = write_log(box.log_dir, recorded_session(workload=WORKLOAD, session_id="there"), "there")

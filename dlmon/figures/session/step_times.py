@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from dlmon.figures import units
@@ -34,6 +35,7 @@ def step_times_of(ranked: Sequence[tuple[float, int]]) -> StepTimes | None:
     """Return the histogram of (µs, count) pairs, shortest first; None without any.
 
     The rows are equally wide up to the time of 95 % of the steps; the last one holds the rest.
+    Times that read alike share a row.
     """
     total = sum(count for _, count in ranked)
     if not total:
@@ -45,10 +47,10 @@ def step_times_of(ranked: Sequence[tuple[float, int]]) -> StepTimes | None:
     counts = [0] * len(ends_us)
     for took_us, count in ranked:
         counts[next(n for n, end_us in enumerate(ends_us) if took_us <= end_us)] += count
-    rows = zip((*ends_us[:-1], longest_us), counts, strict=True)
+    counts_by_text: Counter[str] = Counter()
+    for end_us, count in zip((*ends_us[:-1], longest_us), counts, strict=True):
+        counts_by_text[f"to {units.milliseconds(end_us / 1000)}"] += count
     return StepTimes(
-        tuple(
-            (f"to {units.milliseconds(us / 1000)}", count / total) for us, count in rows if count
-        ),
+        tuple((text, count / total) for text, count in counts_by_text.items() if count),
         *(units.milliseconds(us / 1000) for us in (median_us, slow_us, longest_us)),
     )

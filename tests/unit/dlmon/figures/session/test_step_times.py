@@ -25,6 +25,11 @@ def test_steps_that_take_the_same_time_have_one_row_and_none_have_none():
     assert step_times_of([]) is None
 
 
+def test_times_that_read_alike_share_a_row():
+    times = step_times_of([(20_160.0, 4), (20_210.0, 3), (20_260.0, 2), (20_310.0, 1)])
+    assert [text for text, _ in times.rows] == ["to 20.2 ms", "to 20.3 ms"]
+
+
 @given(TIMES)
 def test_every_step_is_in_one_of_few_rows(counts):
     rows = step_times_of(sorted(counts.items())).rows

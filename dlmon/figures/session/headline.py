@@ -27,7 +27,7 @@ from dlmon.figures.session.time_breakdown import (
     names_of,
 )
 from dlmon.figures.session.tracebacks import traceback_rows
-from dlmon.records import FailureKind, Status
+from dlmon.records import FailureKind, Status, TimePart
 from dlmon.records.record import record
 from dlmon.session.gaps import Gap, pauses_in
 from dlmon.session.limits.evidence import (
@@ -160,9 +160,12 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
 def _largest_parts(snapshot: Snapshot) -> tuple[str, ...]:
     """Return the two largest parts of the time, as one text."""
     rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), 1)
-    parts = sorted(rows, key=lambda row: -row.share)[:2]
-    text = " and ".join(f"{row.name} {row.percent} %" for row in parts)
-    return (f"{text} of the time",) if text else ()
+    steps = " (parts not measured)" if snapshot.step_parts is None else ""
+    texts = [
+        f"{row.name} {row.percent} %{steps * (row.part is TimePart.TRAINING)}"
+        for row in sorted(rows, key=lambda row: -row.share)[:2]
+    ]
+    return (f"{' and '.join(texts)} of the time",) if texts else ()
 
 
 def _state(snapshot: Snapshot, over: bool, status: Status, problem: str | None) -> Headline | None:

@@ -227,7 +227,7 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
         "▌ WAITING  the steps wait for nothing that is measured",
     ]
     assert limited(NOT_CLEAR, 80) == [
-        "▌ NOT CLEAR  steps 74 % and start 14 % of the time, this run 1.1 of 4 cores",
+        "▌ NOT CLEAR  steps 74 % (parts not measured) and start 14 % of the time",
         "▌            → profile its next steps (P, dlmon profile)",
     ]
 

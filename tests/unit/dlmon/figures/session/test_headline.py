@@ -235,8 +235,9 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "no-gpu",
-            "NOT CLEAR: steps 74 % and start 14 % of the time, this run 2.9 of 8 cores, "
-            "other programs 0.3 cores, waiting for data is not measured with Keras on TensorFlow",
+            "NOT CLEAR: steps 74 % (parts not measured) and start 14 % of the time, "
+            "this run 2.9 of 8 cores, other programs 0.3 cores, "
+            "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
         ),
         (

@@ -156,8 +156,8 @@ class CompareScreen(ComparedScreen):
         await super()._read_both()
         self._draw_curves()
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._draw_curves)
+    def on_chart_plot_resized(self) -> None:
+        self._draw_curves()
 
     def _draw_curves(self) -> None:
         """Draw the throughput of all runs, each from its first batch on, if it has one unit."""
@@ -169,12 +169,8 @@ class CompareScreen(ComparedScreen):
             if run.curve is not None
         ]
         units = {curve.unit for _, curve in curves}
-        was_drawn = self._chart.display
         self._chart.display = len(units) == 1 and len({side for side, _ in curves}) == len(sides)
-        if self._chart.display and not was_drawn:
-            # It has no size yet.
-            self.call_after_refresh(self._draw_curves)
-        elif self._chart.display:
+        if self._chart.display:
             count = self._chart.plot_columns
             span_ns = max(curve.end_ns - curve.start_ns for _, curve in curves)
             axis = TimeAxis(0, max(1, span_ns // max(1, count)), count, count)

@@ -335,6 +335,9 @@ class MachineCharts(Widget):
         """Show the same readings once all parts have their new size."""
         self.call_after_refresh(self.show_again)
 
+    def on_chart_plot_resized(self) -> None:
+        self.show_again()
+
     def show_again(self) -> None:
         """Show the same readings in the present size of the parts."""
         if self._last_show is not None and self.is_attached:
@@ -374,9 +377,7 @@ class MachineCharts(Widget):
             note: goes below the CPU's chart.
         """
         self._last_show = partial(self.show, view, axis, times, time_shown, note)
-        if self._apply_layout(view):
-            # Parts that moved have their size only after the refresh.
-            self.call_after_refresh(self.show_again)
+        self._apply_layout(view)
         layout, latest, stale = self.machine_layout, view.history.latest, bool(view.stale)
         show = partial(MachineTile.show_reading, view=view, axis=axis, times=times)
         tiles = self._tiles[: layout.charts]
@@ -466,13 +467,13 @@ class MachineCharts(Widget):
         per_gpu = 2 + len(_CURVES) if all(series.sums for series in curves) else 2
         return panel_layout(width, height, count, side_rows, self._lists_processes, per_gpu)
 
-    def _apply_layout(self, view: MachineView) -> bool:
-        """Lay out the parts for the present size; return whether anything moved."""
+    def _apply_layout(self, view: MachineView) -> None:
+        """Lay out the parts for the present size."""
         if self.screen.maximized is not None and self.machine_layout.arrangement:
-            return False
+            return
         layout = self._layout_for(view)
         if layout == self.machine_layout:
-            return False
+            return
         self.machine_layout = layout
         for number in range(len(self._tiles), layout.charts):
             self._tiles.append(MachineTile(id=f"chart-{number}"))
@@ -513,7 +514,6 @@ class MachineCharts(Widget):
             lines.set_class(not is_column, "panel", update=False)
         # Each update visits every part, so update once for all of these classes.
         self.update_node_styles()
-        return True
 
 
 class AboutLines(GrowingLines):

@@ -134,6 +134,9 @@ class ChartsScreen(BaseScreen):
         else:
             self.action_follow()
 
+    def on_chart_plot_resized(self) -> None:
+        self.paint_window()
+
     def on_chart_column_clicked(self, message: Chart.ColumnClicked) -> None:
         self._show_window(self.window.with_cursor_at(message.column, self.run, self.plot_columns))
 

@@ -258,7 +258,6 @@ class GpusScreen(MachineScreen):
         self._chosen = 0
         self._is_large: bool | None = None
         self._below = 0
-        self._large_as = (0, 0, 0)
         self._offered = (False, 0, False)
 
     def compose_parts(self) -> ComposeResult:
@@ -272,6 +271,9 @@ class GpusScreen(MachineScreen):
 
     def on_resize(self) -> None:
         self._below = 0
+
+    def on_chart_plot_resized(self) -> None:
+        self.paint_again()
 
     def paint_machine(self, view: MachineView) -> None:
         """Paint the histories, and in depth what has none: of the chosen GPU if there are more."""
@@ -341,10 +343,6 @@ class GpusScreen(MachineScreen):
             is_lowest = number >= count - columns
             shown = view if is_lowest else replace(view, epoch_starts=(), phase_spans=())
             tile.show_reading(reader, shown, axis, view.times, labelled=is_lowest)
-        if self._large_as != (count, columns, height):
-            # The charts have their size only after the refresh.
-            self._large_as = (count, columns, height)
-            self.call_after_refresh(self.paint_again)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to choose and to enlarge only one of several, and to scroll only what is longer."""

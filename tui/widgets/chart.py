@@ -378,6 +378,13 @@ class Chart(Lines):
 
         up: bool
 
+    class PlotResized(Message):
+        """The chart was shown or has another size: its picture has to have as many columns."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Let a screen draw once for all of its charts."""
+            return isinstance(message, Chart.PlotResized)
+
     axes: tuple[TimeAxis, TimeAxis] | None = None
     """The axis that all charts share, whose columns messages count, and this chart's own."""
     AXIS_WIDTH = 6
@@ -467,6 +474,9 @@ class Chart(Lines):
         start = 1 + self._axis_width(self.size.width)
         marks = ((start + column // COLUMNS_PER_CELL, text) for column, text in times.marks)
         return Ruler(tuple(marks), times.last)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.post_message(self.PlotResized())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.button == 1:

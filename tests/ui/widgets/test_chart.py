@@ -20,6 +20,7 @@ class ChartApp(App[None]):
         self.chart = Chart(**options)
         self.border = border
         self.received: list[object] = []
+        self.told: list[int] = []
 
     def compose(self) -> ComposeResult:
         if self.border:
@@ -34,6 +35,9 @@ class ChartApp(App[None]):
 
     def on_chart_column_clicked(self, message):
         self.received.append(message.column)
+
+    def on_chart_plot_resized(self):
+        self.told.append(self.chart.plot_columns)
 
 
 def rows(chart: Chart) -> list[str]:
@@ -144,6 +148,24 @@ async def test_a_click_shows_the_column_and_a_drag_how_far():
         assert app.received[:2] == ["grabbed", ("dragged", -6)]
         # Where it was put back, it was dragged all the same, not clicked.
         assert set(app.received[2:]) == {("dragged", 0)}
+
+
+async def test_a_chart_tells_its_columns_whenever_it_is_shown_or_resized():
+    """What was drawn for a chart without a size would stay empty."""
+    app = ChartApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        await pilot.pause()
+        assert app.told[-1] == 2 * (40 - Chart.AXIS_WIDTH)
+        app.chart.display = False
+        await pilot.pause()
+        assert app.chart.plot_columns == 0
+        count = len(app.told)
+        app.chart.display = True
+        await pilot.pause()
+        assert app.told[count:] == [2 * (40 - Chart.AXIS_WIDTH)]
+        await pilot.resize_terminal(60, 10)
+        await pilot.pause()
+        assert app.told[-1] == 2 * (60 - Chart.AXIS_WIDTH)
 
 
 async def test_a_chart_that_is_hidden_is_dragged_no_more():

@@ -398,13 +398,12 @@ class ProcessLoops:
 
     def rates(
         self,
-        main_rate: Throughput | None,
         loop: Loop,
         own_wait: DataWait,
         own_parts: StepPartSums,
         own_code: RecentCode,
     ) -> tuple[ProcessRate, ...]:
-        """Return the throughput of each process in a loop; `main_rate` is that of process 0."""
+        """Return the throughput of each process in a loop; `own_…` is that of process 0."""
         rates, loops = [], self._like(loop)
         is_of_tasks = any(number >= NUMBERS_PER_PART for number in self.known)
         for number, trainer in sorted(self.known.items()):
@@ -412,8 +411,7 @@ class ProcessLoops:
             if like is None:
                 rates.append(ProcessRate(trainer, None, is_of_tasks=is_of_tasks))
                 continue
-            rate = like.steady.throughput() if number else main_rate
-            tokens = like.tokens_per_second()
+            rate, tokens = like.samples_per_second(), like.tokens_per_second()
             usual_us, wait = like.steady.usual_step_us, self._waits[number] if number else own_wait
             parts = self._parts[number] if number else own_parts
             code, work = self._code[number] if number else own_code, parts.own_work()

@@ -638,13 +638,13 @@ class Session:
         is_over = is_over or self.result is not None
         why: dict[str, str] = {}
         longest, loops = self.loops.longest, self.loops.seen
+        longest_result = self._loop_result(longest, is_over, why)
+        seconds_per_epoch = longest_result.seconds_per_epoch
+        samples_per_second = longest_result.samples_per_second
+        tokens_per_second, step_ms = longest_result.tokens_per_second, longest_result.step_ms
         steady_loops = [loop.steady for loop in loops if loop.steady.steady]
-        seconds_per_epoch = self._seconds_per_epoch(longest, is_over, why)
-        own_rate = longest.steady.throughput()
-        samples_per_second = self.trainers.together(longest)
         of_main = self.data_wait, self.step_parts, self.own_code
-        trainers = self.trainers.rates(own_rate, longest, *of_main)
-        tokens_per_second = self.trainers.together(longest, Loop.tokens_per_second)
+        trainers = self.trainers.rates(longest, *of_main)
         rough_step_us = longest.steady.rough_step_us
         compiled_s = [loop.compile_s for loop in loops if loop.compile_s is not None]
         compile_s = math.fsum(compiled_s) if compiled_s else None
@@ -653,7 +653,6 @@ class Session:
             why |= dict.fromkeys(unsteady, Requirement.STEADY_STATE)
         elif samples_per_second.standard_error is None:
             why["samples_per_second.standard_error"] = reasons.NO_BAND
-        step_ms = longest.steady.step_time()
         if step_ms is not None and step_ms.p95 is None:
             why["step_ms.p95"] = f"it takes {LEAST_FOR_P95} steady batches"
         stalls = total(steady.stalls() for steady in steady_loops)
@@ -716,9 +715,12 @@ class Session:
             epochs=tuple(map(self.trainers.with_samples, self._epochs_shown())),
             trainers=trainers,
             throughput_unit=self.throughput_unit,
-            loops=tuple(self._loop_result(loop, longest, is_over) for loop in loops),
+            loops=tuple(
+                longest_result if loop is longest else self._loop_result(loop, is_over, {})
+                for loop in loops
+            ),
             measured_model=longest.model
-            and replace(longest.model, samples_per_epoch=self.trainers.samples_of_all(longest)),
+            and replace(longest.model, samples_per_epoch=longest_result.samples_per_epoch),
             effective=effective_of(
                 longest.model,
                 samples_per_second,
@@ -805,8 +807,8 @@ class Session:
             loop.steady, parts, self.readings, facts, loop.model, self.gpus, is_over, loss
         )
 
-    def _loop_result(self, loop: Loop, longest: Loop, is_over: bool) -> LoopResult:
-        """Return the result of a loop."""
+    def _loop_result(self, loop: Loop, is_over: bool, why: dict[str, str]) -> LoopResult:
+        """Return the result of a loop; `why` gets the reasons why its epochs have no time."""
         model, steady = loop.model or Model(None, None, None, None, None, None), loop.steady
         return LoopResult(
             network=network_of(model),
@@ -817,12 +819,12 @@ class Session:
             epochs=len(loop.epochs),
             batches=steady.batches,
             train_s=steady.time_us / 1e6,
-            seconds_per_epoch=self._seconds_per_epoch(loop, is_over, {}),
+            seconds_per_epoch=self._seconds_per_epoch(loop, is_over, why),
             samples_per_second=self.trainers.together(loop),
             tokens_per_second=self.trainers.together(loop, Loop.tokens_per_second),
             step_ms=steady.step_time(),
             counts_steps=steady.counts_steps or None,
-            headline=True if loop is longest else None,
+            headline=True if loop is self.loops.longest else None,
         )
 
     def _rate_now(

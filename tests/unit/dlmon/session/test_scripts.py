@@ -207,7 +207,7 @@ def test_processes_that_train_apart_have_names_that_tell_them_apart(numbers, nam
     for number in numbers:
         trainers.add(Trainer(0, number, 40, "torch"))
     nothing = DataWait(), StepPartSums(), RecentCode()
-    assert [one.name for one in trainers.rates(None, Loop(), *nothing)] == names
+    assert [one.name for one in trainers.rates(Loop(), *nothing)] == names
 
 
 def test_each_rank_has_its_own_work():
@@ -222,7 +222,7 @@ def test_each_rank_has_its_own_work():
         trainers.add(replace(slow, t=second * 10**9))
     line = SeenAt(7, Frame("train.py", 20, "<module>"))
     trainers.add(CodeSamples(9 * 10**9, 9, (line,), trainer=1))
-    ranks = trainers.rates(None, loop, DataWait(), own, RecentCode())
+    ranks = trainers.rates(loop, DataWait(), own, RecentCode())
     assert [rank.work.mean_ms for rank in ranks] == [5.0, 35.0]
     assert [rank.parts.forward_us for rank in ranks] == [40_000, 640_000]
     assert [rank.code and rank.code.places[0].looks for rank in ranks] == [None, 7]

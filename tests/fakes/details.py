@@ -8,8 +8,8 @@ from tui.machine.process_list import ProcessList
 NARROW, WIDE = (80, 24), (120, 40)
 
 
-def shown(state, view="processes", size=NARROW):
-    """Show a state; the stage holds what is seen."""
+def shown(state, view="processes-at-first", size=NARROW):
+    """Show a state, at first before all processes are read; the stage holds what is seen."""
     return on_stage(state, view, size)
 
 

@@ -59,10 +59,13 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session.follower import SessionFollower
+from dlmon.session.machine_history import MachineHistory
 from dlmon.session.replay import ReplaySource
+from dlmon.session.source import MachineSource
 from tui.app import DlmonApp
 from tui.machine.machine import MachinePanel
 from tui.screens.starting import StartingScreen
+from tui.watch import processes_screen
 
 from .hosts import FakeHost, FakeLink, live
 from .recorded import (
@@ -319,29 +322,102 @@ def _processes(gpus: int) -> tuple[Process, ...]:
         Process(5_000 + number, "mara", f"python serve.py --shard {number}", number / 10, 2_300)
         for number in range(1, gpus)
     )
-    return (
+    rows = (
         replace(
             Process(4_242, "ada", _TRAINER, 259.0, 1_840, 42, on, 4_730 if gpus else None, True),
             started=BEGIN_WALL - 12,
         ),
-        Process(4_250, "ada", "python3 loader 1 of 2", 22.0, 210, 3, of_run=True),
+        Process(
+            *(4_250, "ada", "python3 loader 1 of 2", 22.0, 210, 3),
+            of_run=True,
+            started=BEGIN_WALL + 9,
+            parent=4_242,
+        ),
         Process(981, "gdm", "/usr/lib/xorg/Xorg vt2 -auth /run/user/120/x", 1.5, 88, 9, on, 118)
         if gpus
         else Process(981, "gdm", "/usr/lib/xorg/Xorg vt2 -auth /run/user/120/x", 1.5, 88, 9),
         *(
-            replace(other, threads=12, gpus=(number,), gpu_memory_mib=3_000, of_run=False)
+            replace(
+                other,
+                threads=12,
+                gpus=(number,),
+                gpu_memory_mib=3_000,
+                of_run=False,
+                started=BEGIN_WALL - 9_000 * number,
+            )
             for number, other in enumerate(others, 1)
         ),
         Process(7_311, "root", "tar c /home", 24.0, 12, 1, of_run=False),
         Process(7_402, "lin", "java -jar build.jar --serve", 4.0, 2_400, 118, of_run=False),
         Process(1, "root", "/sbin/init", 0.0, 11, 1, of_run=False, started=BEGIN_WALL - 900_000),
     )
+    return tuple(replace(row, started=row.started or BEGIN_WALL - 3_600) for row in rows)
+
+
+def _all_processes(table: tuple[Process, ...]) -> tuple[Process, ...]:
+    """Return all processes of a machine whose session has this table."""
+    others = (
+        (1, 0, "root", "/sbin/init", 0.0, 11),
+        (612, 1, "root", "/usr/lib/systemd/systemd-journald", 0.4, 62),
+        (655, 1, "root", "/usr/lib/systemd/systemd-udevd", 0.0, 9),
+        (903, 1, "messagebus", "/usr/bin/dbus-daemon --system", 0.1, 6),
+        (940, 1, "root", "/usr/sbin/sshd -D", 0.0, 8),
+        (951, 1, "root", "/usr/bin/nvidia-persistenced --verbose", 0.0, 3),
+        (1_204, 1, "root", "/usr/bin/dockerd -H fd://", 0.7, 118),
+        (3_801, 940, "ada", "sshd: ada@pts/0", 0.2, 7),
+        (3_802, 3_801, "ada", "-bash", 0.0, 6),
+        (3_850, 3_802, "ada", "tmux new -s train", 0.3, 9),
+        (3_851, 3_850, "ada", "-bash", 0.0, 6),
+        (4_230, 3_851, "ada", "/usr/bin/python3 -m dlmon.supervisor", 1.2, 38),
+        (4_236, 4_230, "ada", "/usr/bin/python3 -m dlmon.sensors", 0.8, 24),
+        (4_900, 940, "mara", "sshd: mara@pts/1", 0.0, 7),
+        (4_901, 4_900, "mara", "-bash", 0.0, 6),
+        (7_400, 1, "lin", "tmux new -s build", 0.0, 8),
+    )
+    known = {process.pid: process for process in table if process.command is not None}
+    parents = {4_242: 4_230, 7_402: 7_400, 981: 1, 7_311: 1}
+    parents |= {pid: 4_901 for pid in known if 5_000 < pid < 5_100}
+    every = {
+        pid: Process(
+            *(pid, user, command, cpu_pct, rss_mib, 1),
+            started=BEGIN_WALL - (20 if "dlmon" in command else 900_000 - pid * 100),
+            parent=parent,
+        )
+        for pid, parent, user, command, cpu_pct, rss_mib in others
+    }
+    every |= {
+        pid: replace(
+            process,
+            gpus=(),
+            gpu_memory_mib=None,
+            of_run=None,
+            parent=process.parent or parents.get(pid, 0),
+        )
+        for pid, process in known.items()
+    }
+    return tuple(every[pid] for pid in sorted(every))
+
+
+class _AllProcesses(MachineSource):
+    """All processes of the machine of a state; none are read at first."""
+
+    def __init__(self, state: State, is_read: bool) -> None:
+        self.history = MachineHistory(1.0)
+        samples = [sample for sample in state.records if isinstance(sample, Machine)]
+        if is_read and samples:
+            table = samples[-1].processes or _processes(0)
+            self.history.add(replace(samples[-1], processes=_all_processes(table)))
 
 
 _OUTSIDE = "the driver reports the host's pid, which this container can't see"
 _UNREAD_HERE = dict.fromkeys(("gpus", "gpu_memory_mib"), _OUTSIDE)
 _OTHER_NAMESPACE = (
-    Process(17, "root", "python train.py", 281.0, 1_900, 42, of_run=True, why=_UNREAD_HERE),
+    Process(
+        *(17, "root", "python train.py", 281.0, 1_900, 42),
+        of_run=True,
+        started=BEGIN_WALL - 12,
+        why=_UNREAD_HERE,
+    ),
     Process(
         48_211,
         gpus=(0,),
@@ -762,7 +838,8 @@ async def _push_starting(stage: Stage) -> None:
 
 _OF_A_SESSION = (
     *("live", "log", "quit", "help", "palette", "compare"),
-    *("gpus", "processes", "metrics", "replay", "replay-seek", "stacks", "profile"),
+    *("gpus", "processes", "processes-at-first", "metrics", "replay", "replay-seek"),
+    *("stacks", "profile"),
 )
 _PAINTED = 12
 """The last samples of a machine that its screen paints one by one: cores have no other history."""
@@ -774,6 +851,7 @@ _ON_TOP = {
     "compare": lambda stage: stage.press("c"),
     "gpus": lambda stage: stage.press("g"),
     "processes": lambda stage: stage.press("p"),
+    "processes-at-first": lambda stage: stage.press("p"),
     "metrics": lambda stage: stage.press("m"),
     "stacks": lambda stage: stage.press("S"),
     "profile": lambda stage: stage.press("P"),
@@ -811,6 +889,8 @@ def staged(
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dlmon-")))
         clock = Clock(BEGIN_NS)
         _be_the_machine(stack, home)
+        read = partial(_AllProcesses, state, is_read=view == "processes")
+        _patch(stack, processes_screen, "all_processes", read)
         # A path from here is the same in every picture.
         stack.enter_context(chdir(home))
         log_dir = Path(folder)

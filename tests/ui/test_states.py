@@ -35,6 +35,7 @@ SHOWN = [
     *(("gpus", state) for state in ("asleep", "unsupported-gpu", "over-in-depth", "wide-names")),
     *(("processes", state) for state in ("in-depth", "8-gpus-in-depth", "wide-names")),
     *(("processes", state) for state in ("training", "other-namespace", "over-in-depth")),
+    *(("processes-at-first", state) for state in ("training", "in-depth")),
     *((view, "training") for view in ("log", "quit", "replay", "replay-seek", *OVER_ANOTHER)),
     *(("replay", "completed"), ("quit", "recording")),
     *(("metrics", state) for state in ("training", "importing", "nan-loss", "wide-names")),

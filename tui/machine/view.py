@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 STALE_INTERVALS = 3.0
 PROCESSES_INTERVAL_S = 5
 """The interval at which the sensors read the processes."""
-NO_PROCESSES_YET = "No processes were read yet."
+NO_PROCESSES_YET = "Reading the processes …"
 
 
 def gpus_that_train(header: SessionHeader, snapshot: Snapshot | None) -> tuple[int, ...]:

@@ -103,7 +103,7 @@ async def test_why_there_are_no_processes_is_said():
         for record in records
     ]
     for state, said in (
-        ("training", "No processes were read yet."),
+        ("training", "Reading the processes …"),
         ("completed", "No processes were recorded."),
         (State(hidden), "denied: /proc is hidden"),
     ):

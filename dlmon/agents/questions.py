@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,6 +26,7 @@ from dlmon.figures.report.session_report import SessionReport, session_report
 from dlmon.figures.sections import Figures, Heading, Note, Section, Table, as_sentence
 from dlmon.figures.session.process_stacks import stack_lines
 from dlmon.figures.session.stall import stall_of
+from dlmon.figures.session.tables import describe_profile
 from dlmon.figures.session.time_breakdown import longest_gaps
 from dlmon.figures.session.tracebacks import traceback_rows
 from dlmon.figures.sweeps import sweep_report
@@ -48,7 +49,7 @@ from dlmon.system.this_host import host_name
 from workloads.catalog import WORKLOADS, find
 
 PARTS = {
-    "summary": ("Epochs", "Environment", "Options"),
+    "summary": ("Epochs", "Environment", "Options", "Profiles"),
     "epochs": ("Epochs",),
     "environment": ("Environment", "Options"),
     "profiles": ("Profiles",),
@@ -56,6 +57,8 @@ PARTS = {
 """The headings of each part of a session's page; of the summary, those that it leaves out."""
 LONGEST_ID = 100
 _MOST_SERIES, _MOST_GAPS, _TRACEBACK_LINES = 6, 3, 1_000
+_MOST_OPERATIONS = 5
+"""The operations of the newest profile in a summary."""
 _FIRST_SAMPLE_S, _LOOK_S = 20.0, 0.1
 
 
@@ -181,12 +184,28 @@ def session(
     # An answer always has the id, by which all other questions name the session.
     name = (f"name: {entry.label.name}",) if entry.label.name else ()
     heading, in_summary = Heading(id, (*name, *heading.facts)), part == "summary"
-    shown = (s for s in sections if (getattr(s, "heading", "") in PARTS[part]) != in_summary)
+    shown = [s for under, s in _with_headings(sections) if (under in PARTS[part]) != in_summary]
+    newest_first = tuple(reversed(report.session.profiles))
+    if part == "profiles":
+        shown = [section for made in newest_first for section in describe_profile(made, "Profile")]
     if not in_summary:
         none = Note((f"The session has no {part}.",))
-        return Reply((heading, *(tuple(shown) or (none,))), text, (f"session({id!r})",))
+        return Reply((heading, *(shown or (none,))), text, (f"session({id!r})",))
+    shown += [
+        section.first(_MOST_OPERATIONS) if isinstance(section, Table) else section
+        for made in newest_first[:1]
+        for section in describe_profile(made, "The newest profile")
+    ]
     asks = tuple(_after(entry, report))
     return Reply((heading, *_state(report), *shown), text, asks, _source(report))
+
+
+def _with_headings(sections: Iterable[Section]) -> Iterator[tuple[str, Section]]:
+    """Yield each section after the heading that it stands under."""
+    under = ""
+    for section in sections:
+        under = getattr(section, "heading", "") or under
+        yield under, section
 
 
 def _state(report: SessionReport) -> Iterator[Section]:
@@ -214,7 +233,9 @@ def _after(entry: SessionEntry, report: SessionReport) -> Iterator[str]:
     yield from [f"stacks({id!r})"] * (entry.status is Status.RUNNING)
     yield from [f"output({id!r})"] * (entry.status in (Status.FAILED, Status.INTERRUPTED))
     yield f"series({id!r})"
-    yield from [f"session({id!r}, part='epochs')"] * (report.under("Epochs") is not None)
+    for part in ("epochs", "profiles"):
+        is_there = report.under(*PARTS[part]) is not None
+        yield from [f"session({id!r}, part={part!r})"] * is_there
     earlier = (row for row in report.as_json["comparison"] if row["kind"] == "earlier")
     if (before := next(earlier, None)) is not None:
         yield f"compare(base={before['session']!r}, new={id!r})"

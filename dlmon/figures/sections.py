@@ -74,6 +74,12 @@ class Table:
         numeric = tuple(self.numeric[n] for n in columns if self.numeric)
         return replace(self, headings=names, rows=tuple(rows), numeric=numeric)
 
+    def first(self, count: int) -> Table:
+        """Return the table with its first rows, and the number of the others."""
+        rows, levels = self.rows[:count], self.levels[:count]
+        left_out = self.left_out + len(self.rows) - len(rows)
+        return replace(self, rows=rows, levels=levels, left_out=left_out)
+
     def filled(self) -> Table:
         """Return the table without empty columns; the last one always stays."""
         columns = zip(self.headings[:-1], zip(*self.rows, strict=True), strict=False)

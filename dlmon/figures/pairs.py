@@ -30,7 +30,7 @@ from dlmon.sweep.pairs import (
 )
 from dlmon.sweep.plan import Plan
 from dlmon.sweep.progress import Sweep
-from dlmon.sweep.variants import AS_IT_IS, AS_IT_LIES, COMMIT
+from dlmon.sweep.variants import AS_IT_IS, AS_IT_LIES, COMMIT, INJECTION
 
 # The first screen lists sweeps, and shows no parts.
 if TYPE_CHECKING:
@@ -46,7 +46,14 @@ _NO_DIFFERENCE = "no clear difference"
 
 def side_names(plan: Plan) -> tuple[str, str]:
     """Return the names of base and new: main and HEAD, or workers 4 and workers 8."""
-    base, new = (_side_name(combination.varied) for combination in plan.combinations)
+    named = _tried_name if is_try(plan) else _side_name
+    base, new = (named(combination.varied) for combination in plan.combinations)
+    return base, new
+
+
+def side_headings(plan: Plan) -> tuple[str, str]:
+    """Return the names of base and new as headings: as it is, and num_workers 4."""
+    base, new = (name.removeprefix("the script ") for name in side_names(plan))
     return base, new
 
 
@@ -55,9 +62,13 @@ def is_try(plan: Plan) -> bool:
     return any(AS_IT_IS in combination.varied.values() for combination in plan.combinations)
 
 
-def _side_name(varied: Mapping[str, Value]) -> str:
+def _tried_name(varied: Mapping[str, Value]) -> str:
     if AS_IT_IS in varied.values():
         return "the script as it is"
+    return ", ".join(f"{key.removeprefix(INJECTION)} {varied[key]}" for key in varied)
+
+
+def _side_name(varied: Mapping[str, Value]) -> str:
     if COMMIT not in varied:
         return in_words(varied)
     return "your files" if varied[COMMIT] == AS_IT_LIES else f"{varied[COMMIT]}"
@@ -160,7 +171,18 @@ def _why_no_verdict(sweep: Sweep, verdict: Verdict) -> str:
     return "no pair has a throughput, so there is no verdict"
 
 
-def _verdict(verdict: Verdict, base: str, new: str) -> str:
+def interval_text(sweep: Sweep) -> str:
+    """Return the interval of the figure of a verdict, and its pairs: 1.06× to 1.07×; 5 pairs."""
+    verdict, (base, new) = verdict_of(sweep), side_names(sweep.plan)
+    ratio, pairs = verdict.ratio, _pairs_text(verdict, base, new)
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return pairs
+    is_slower = ratio.is_proven and ratio.value < 1
+    low, high = (1 / ratio.high, 1 / ratio.low) if is_slower else (ratio.low, ratio.high)
+    return f"{verdicts.interval(low, high)}; {pairs}"
+
+
+def _pairs_text(verdict: Verdict, base: str, new: str) -> str:
     assert verdict.ratio is not None
     pairs = units.counted(verdict.ratio.pairs, "pair")
     if verdict.ratio.low is None:
@@ -168,10 +190,15 @@ def _verdict(verdict: Verdict, base: str, new: str) -> str:
     if verdict.set_aside:
         reasons = dict.fromkeys(_aside_text(pair, base, new) for pair in verdict.set_aside)
         pairs = f"{pairs}, {len(verdict.set_aside)} set aside: {'; '.join(reasons)}"
+    return pairs
+
+
+def _verdict(verdict: Verdict, base: str, new: str) -> str:
+    assert verdict.ratio is not None
     text = verdicts.verdict(_as_ratio(verdict.ratio), base, subject=f"{new} is ")
     if text.startswith(_NO_DIFFERENCE):
         text = f"{new} has {text}"
-    return f"{text}; {pairs}"
+    return f"{text}; {_pairs_text(verdict, base, new)}"
 
 
 def _as_ratio(ratio: PairedRatio) -> Ratio:

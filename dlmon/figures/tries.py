@@ -7,7 +7,7 @@ from typing import Any
 
 from dlmon.figures import units
 from dlmon.figures.comparison import verdicts
-from dlmon.figures.pairs import loss_in, loss_texts, pair_findings
+from dlmon.figures.pairs import interval_text, loss_in, loss_texts, pair_findings
 from dlmon.figures.sections import Level, Note, Table
 from dlmon.figures.sweeps import run_text
 from dlmon.records import Status
@@ -15,12 +15,14 @@ from dlmon.records.injections import KERAS, TORCH
 from dlmon.records.sanitize import clean
 from dlmon.sweep.candidates import Candidate, FirstRun
 from dlmon.sweep.pairs import broken_run, verdict_of
+from dlmon.sweep.progress import Sweep
 from dlmon.sweep.tries import FirstSession, Judgement, Try, TryRun
 
 _HEADINGS = {
     Judgement.KEEP: "Faster",
     Judgement.SUGGESTION: "Faster, and alters the training: try what it learns",
     Judgement.NO_GAIN: "No gain",
+    Judgement.SLOWER: "Slower",
     Judgement.NOT_APPLIED: "Could not be applied",
     Judgement.FAILED: "Failed",
     Judgement.UNDECIDED: "Not decided",
@@ -28,8 +30,11 @@ _HEADINGS = {
 
 
 _GAINS = (Judgement.KEEP, Judgement.SUGGESTION)
-_WAITS, _TRYING = "waits", "trying"
-_LEVELS: Mapping[str, Level] = {Judgement.KEEP: "good", _TRYING: "strong"}
+_WAITS, _TRYING, _FASTER = "waits", "trying", "faster"
+_LEVELS: Mapping[str, Level] = {_FASTER: "good", _TRYING: "strong"}
+_LOSS_NOT_COMPARED = "the loss was not compared"
+_NOTHING = "nothing to try: "
+_TOGETHER = "each was tried alone: together they may gain less"
 
 
 def injection_text(candidate: Candidate) -> str:
@@ -46,12 +51,12 @@ def candidates_text(candidates: Sequence[Candidate], run: FirstRun) -> list[str]
 
 def _nothing_text(run: FirstRun) -> str:
     if run.framework not in (TORCH, KERAS):
-        return "nothing to try: dlmon sets something inside PyTorch and Keras only"
+        return f"{_NOTHING}dlmon sets something inside PyTorch and Keras only"
     if run.parts is None and run.framework == TORCH:
-        return "nothing to try: the parts of its steps were not measured (--window)"
+        return f"{_NOTHING}the parts of its steps were not measured (--window)"
     if run.parts is None:
-        return "nothing to try: the figures of the run speak for none of the settings"
-    text = f"nothing to try: forward and backward take {units.share(run.network)} of a step"
+        return f"{_NOTHING}the figures of the run speak for none of the settings"
+    text = f"{_NOTHING}forward and backward take {units.share(run.network)} of a step"
     if run.model.device != "cpu" or run.run_cores is None or run.cores is None:
         return text
     return f"{text}, on {run.run_cores:.1f} of {run.cores:.0f} cores"
@@ -65,7 +70,7 @@ def tries_sections(tries: Sequence[Try]) -> list[Note]:
         if not sentences:
             continue
         if judgement == Judgement.KEEP and len(sentences) > 1:
-            sentences.append("each was tried alone: together they may gain less")
+            sentences.append(_TOGETHER)
         sections.append(Note(tuple(sentences), "list", heading))
     return sections
 
@@ -91,8 +96,11 @@ def try_text(tried: Try) -> str:
     text = f"{name}: {verdicts.change(ratio.value)} as fast ({span})"
     if ratio.value < 1:
         return text
-    loss = loss_texts(loss_in(sweep)) or ["the loss was not compared"]
-    return "; ".join([text, *loss, f"write {line_of(tried.candidate)}"])
+    return "; ".join([text, *_loss_of(sweep), f"write {line_of(tried.candidate)}"])
+
+
+def _loss_of(sweep: Sweep) -> list[str]:
+    return loss_texts(loss_in(sweep)) or [_LOSS_NOT_COMPARED]
 
 
 def tries_status(run: TryRun) -> str:
@@ -106,54 +114,77 @@ def tries_status(run: TryRun) -> str:
     return f"{begun} of {units.counted(len(run.tries), 'setting')} tried"
 
 
-def first_run_texts(run: TryRun) -> list[str]:
-    """Describe the run of the script as it is, and say what it is for."""
+def tries_headline(run: TryRun) -> tuple[str, list[str]]:
+    """Return the answer while no setting is chosen, or why none is tried."""
+    if problems := tries_problems(run):
+        return "FAILED", problems
+    if run.ended and run.first is None:
+        return "STOPPED", ["nothing was tried"]
+    if run.ended:
+        return "NOTHING TO TRY", [text.removeprefix(_NOTHING) for text in tries_findings(run)]
     if run.follower is None:
-        return ["the script as it is  starting …"]
+        return "FIRST RUN", ["the script as it is is starting …"]
     figures = run_text("the script as it is", run.follower.snapshot())
-    return [figures, "where the time of a step goes says what to try"]
+    return "FIRST RUN", [figures, "where the time of a step goes says what to try"]
 
 
 def tries_table(tries: Sequence[Try], is_over: bool) -> Table:
-    """Return a row for each injection: its state, its ratio, and why it is kept or not."""
+    """Return a row for each injection: its state, its ratio, and why it is tried or not kept."""
     rows = tuple(_row(tried, is_over) for tried in tries)
     levels = tuple(_LEVELS.get(row[1], "") for row in rows)
-    return Table(("setting", "state", "as fast", "95 % interval", ""), rows, levels=levels)
+    return Table(("setting", "state", "as fast", ""), rows, levels=levels)
 
 
 def _row(tried: Try, is_over: bool) -> tuple[str, ...]:
     sweep, state = tried.sweep, f"{tried.judgement}"
     if not is_over and tried.skipped is None and (sweep is None or sweep.closed is None):
         state = _WAITS if sweep is None else _TRYING
-    ratio, value, span = None if sweep is None else verdict_of(sweep).ratio, "", ""
-    if ratio is not None:
-        value = verdicts.change(ratio.value)
-        if ratio.low is not None and ratio.high is not None:
-            span = verdicts.interval(ratio.low, ratio.high)
-    return injection_text(tried.candidate), state, value, span, _why(tried, state)
+    elif tried.judgement in _GAINS:
+        state = _FASTER
+    ratio = None if sweep is None else verdict_of(sweep).ratio
+    value = "" if ratio is None else verdicts.change(ratio.value)
+    return injection_text(tried.candidate), state, value, _why(tried, state)
 
 
 def _why(tried: Try, state: str) -> str:
-    """Say why a setting is tried, kept or not."""
+    """Say why a setting is tried, and what came of it beside its ratio."""
     candidate, sweep = tried.candidate, tried.sweep
     if sweep is None or state == _TRYING:
         return tried.skipped or candidate.reason
-    if state == Judgement.KEEP:
-        return f"write {line_of(candidate)}"
-    if state == Judgement.SUGGESTION:
-        return "alters the training" if candidate.kind.alters_training else "the loss differs"
+    if state == _FASTER:
+        alters = ["alters the training"] if candidate.kind.alters_training else []
+        return "; ".join([*alters, *_loss_of(sweep)])
     if (broken := broken_run(sweep)) is not None:
         return broken[1].reason or f"{broken[1].status}"
-    return try_text(tried).partition(": ")[2]
+    if verdict_of(sweep).ratio is None:
+        return try_text(tried).partition(": ")[2]
+    return "" if state == Judgement.SLOWER else interval_text(sweep)
 
 
 def try_sentences(tried: Try) -> list[str]:
-    """Return what the pairs of a try say so far, with the line to write after the verdict."""
+    """Return what stands behind the verdict on a try; a gain begins with the line to write."""
     assert tried.sweep is not None
-    sentences = pair_findings(tried.sweep)
+    sentences, verdict = pair_findings(tried.sweep), verdict_of(tried.sweep)
+    if verdict.ratio is None or broken_run(tried.sweep) is not None:
+        return sentences
+    sentences[0] = f"with {injection_text(tried.candidate)} ({interval_text(tried.sweep)})"
     if tried.sweep.closed is not None and tried.judgement in _GAINS:
         sentences.insert(1, f"write {line_of(tried.candidate)}")
+        if loss_in(tried.sweep) is None:
+            sentences.insert(2, _LOSS_NOT_COMPARED)
     return sentences
+
+
+def try_headline(tried: Try) -> tuple[str, list[str]]:
+    """Return the answer about a setting that has not been tried, or not yet."""
+    word = "WAITS" if tried.skipped is None else "NOT TRIED"
+    why = tried.skipped or tried.candidate.reason
+    return word, [f"{injection_text(tried.candidate)}: {why}"]
+
+
+def tries_notes(tries: Sequence[Try]) -> list[str]:
+    """Return what holds for all gains together."""
+    return [_TOGETHER] if sum(tried.judgement == Judgement.KEEP for tried in tries) > 1 else []
 
 
 def tries_findings(run: TryRun) -> list[str]:

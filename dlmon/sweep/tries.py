@@ -41,6 +41,8 @@ class Judgement(Word):
     SUGGESTION = "suggestion"
     """It is proven to be faster, and alters the training."""
     NO_GAIN = "no gain"
+    SLOWER = "slower"
+    """It is proven to be slower."""
     NOT_APPLIED = "not applied"
     FAILED = "failed"
     UNDECIDED = "undecided"
@@ -80,7 +82,7 @@ class Try:
             is_narrow = rule is not None and half is not None and half <= rule.to * 1.005
             return Judgement.NO_GAIN if is_narrow else Judgement.UNDECIDED
         if ratio.value < 1:
-            return Judgement.NO_GAIN
+            return Judgement.SLOWER
         loss = loss_difference(self.sweep)
         alters = self.candidate.kind.alters_training or (loss is not None and not loss.is_alike)
         return Judgement.SUGGESTION if alters else Judgement.KEEP

@@ -18,6 +18,7 @@ from dlmon.figures.pairs import (
     pair_findings,
     part_text,
     rate_text,
+    side_headings,
     side_names,
     verdict_in_short,
 )
@@ -50,8 +51,8 @@ from tui.widgets.tables import MARGIN, RowList
 
 _NUMBER, _RATE, _CHANGE = 4, 11, 9
 _PART, _MS, _DIFFERENCE = 20, 10, 16
-_BEFORE_BAR, _LONGEST_BAR, BLOCK = _PART + 2 * _MS + 3 * APART + _DIFFERENCE, 40, "█"
-_MOST_PARTS = 8
+_LONGEST_BAR, BLOCK = 40, "█"
+_MOST_PARTS, _LONGEST_NAME = 8, 22
 _WITH_CURVES, _LEAST_ROWS = 34, 6
 
 
@@ -61,8 +62,11 @@ def _right(text: str, width: int) -> str:
 
 
 def _headings(names: tuple[str, str], width: int) -> list[str]:
-    """Return the names of both sides as headings; base and new where they look alike when cut."""
-    cut = [_right(name, width) for name in names]
+    """Return the names of both sides as headings of at least this width.
+
+    They are base and new where they look alike when cut.
+    """
+    cut = [_right(name, max(width, min(_LONGEST_NAME, cell_len(name)))) for name in names]
     return cut if cut[0] != cut[1] else [_right(name, width) for name in ("base", "new")]
 
 
@@ -85,7 +89,7 @@ class PairRows(RowList):
     _verdict: Verdict | None = None
     _to = 0.0
     _is_over = False
-    _names = ("base", "new")
+    _headings: Sequence[str] = ()
     KEEPS_MARGIN = True
 
     @property
@@ -99,22 +103,25 @@ class PairRows(RowList):
     def show(self, sweep: Sweep) -> None:
         """Show the pairs; the highlight follows the newest one until it is moved."""
         before, self._is_over = self.count, sweep.closed is not None
-        self._verdict, self._names = verdict_of(sweep), side_names(sweep.plan)
+        self._verdict = verdict_of(sweep)
+        self._headings = _headings(side_headings(sweep.plan), _RATE)
         self._to = 0.0 if sweep.plan.pairs is None else sweep.plan.pairs.to
         if self.index >= before - 1:
             self.highlight(self.count - 1)
         self.redraw()
 
     def heading(self, width: int) -> TextRow:
-        base, new = _headings(self._names, _RATE)
-        texts = f"{'pair':>{_NUMBER}}  {base}  {new}"
+        texts = f"{'pair':>{_NUMBER}}  {'  '.join(self._headings)}"
         room = self._room(width)
         return ((f"{texts}  {'new/base':>{_CHANGE}}  {axis_row(self._reach, room)}", MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
         assert self._verdict is not None
         pair = self.pairs[index]
-        rates = (f"{rate_text(rate):>{_RATE}}" for rate in pair.rates)
+        rates = (
+            f"{rate_text(rate):>{cell_len(name)}}"
+            for rate, name in zip(pair.rates, self._headings, strict=True)
+        )
         change = "" if pair.ratio is None else verdicts.change(pair.ratio)
         is_set_aside = pair.set_aside is not None
         row = f"{pair.number:>{_NUMBER}}  {'  '.join(rates)}  {change:>{_CHANGE}}  "
@@ -125,7 +132,8 @@ class PairRows(RowList):
         """Return the row of all pairs that count."""
         ratio = None if self._verdict is None else self._verdict.ratio
         change = "" if ratio is None else verdicts.change(ratio.value)
-        before = f"{'all':>{_NUMBER}}{'':{2 * _RATE + 4}}  {change:>{_CHANGE}}  "
+        rates = sum(APART + cell_len(name) for name in self._headings)
+        before = f"{'all':>{_NUMBER}}{'':{rates}}  {change:>{_CHANGE}}  "
         style = STRONG
         if ratio is not None and ratio.is_proven:
             style = GOOD if ratio.value > 1 else BAD
@@ -148,7 +156,8 @@ class PairRows(RowList):
         return axis_reach(ratios, ratio, self._to)
 
     def _room(self, width: int) -> int:
-        return max(0, width - (_NUMBER + 2 * _RATE + _CHANGE + 4 * APART + 1))
+        rates = sum(map(cell_len, self._headings))
+        return max(0, width - (_NUMBER + rates + _CHANGE + 4 * APART + 1))
 
 
 _BEFORE_A_PAIR = (
@@ -166,7 +175,8 @@ class PartRows(Lines):
         if causes is None:
             over = "not known: no pair is complete"
             return [((over if sweep.closed else "known once a pair is complete", MUTED),)]
-        base, new = _headings(side_names(sweep.plan), _MS)
+        base, new = _headings(side_headings(sweep.plan), _MS)
+        before_bar = _PART + cell_len(base) + cell_len(new) + 3 * APART + _DIFFERENCE
         rows: list[TextRow] = [((f"{'':{_PART}}  {base}  {new}  difference", MUTED),)]
         parts = [*([causes.step] if causes.step is not None else []), *causes.parts]
         longest_ms = max((abs(part.difference_ms) for part in parts), default=0.0)
@@ -176,11 +186,12 @@ class PartRows(Lines):
             if part.is_proven:
                 style = BAD if part.difference_ms > 0 else GOOD
             share = abs(part.difference_ms) / longest_ms if longest_ms else 0.0
-            room = max(0, width - _BEFORE_BAR)
+            room = max(0, width - before_bar)
+            values = f"{part.base_ms:>{cell_len(base)}.3g}  {part.new_ms:>{cell_len(new)}.3g}"
             rows.append(
                 (
                     (fit(name, _PART), STRONG if part is causes.step else PLAIN),
-                    (f"  {part.base_ms:>{_MS}.3g}  {part.new_ms:>{_MS}.3g}  ", PLAIN),
+                    (f"  {values}  ", PLAIN),
                     (fit(difference_text(part), _DIFFERENCE), style),
                     (BLOCK * round(share * min(room, _LONGEST_BAR)), style),
                 )

@@ -11,11 +11,13 @@ from textual.app import ComposeResult
 
 from dlmon.figures import units
 from dlmon.figures.tries import (
-    first_run_texts,
     tries_findings,
+    tries_headline,
+    tries_notes,
     tries_problems,
     tries_status,
     tries_table,
+    try_headline,
     try_sentences,
 )
 from dlmon.log.folder import log_of
@@ -75,8 +77,8 @@ class TryScreen(ExperimentScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield TryTopLine()
-        yield SweepTable(id="tries")
         yield Headline(id="headline")
+        yield SweepTable(id="tries")
         yield PairPanels(id="sweep")
         yield SweepSentences(id="runs")
         yield SweepProgress(id="progress")
@@ -87,10 +89,8 @@ class TryScreen(ExperimentScreen):
 
     @property
     def _highlighted(self) -> Try | None:
-        """The highlighted try, if its experiment has begun."""
         tries = self.run.tries
-        tried = tries[self._table.index] if self._table.index < len(tries) else None
-        return tried if tried is not None and tried.sweep is not None else None
+        return tries[self._table.index] if self._table.index < len(tries) else None
 
     def paint(self) -> None:
         if self._has_left:
@@ -99,6 +99,9 @@ class TryScreen(ExperimentScreen):
         if self._changed or len(run.tries) != self._table.count:
             self._changed = False
             self._paint_tries()
+        if not run.tries:
+            word, sentences = tries_headline(run)
+            self.query_one(Headline).show(word, sentences, BAD if tries_problems(run) else STRONG)
         if run.experiment is None and run.follower is not None:
             self._panels.display = True
             self._panels.show_alone(run.follower.session)
@@ -129,22 +132,31 @@ class TryScreen(ExperimentScreen):
         """Show the pairs of the highlighted setting, if it was tried."""
         tried, headline = self._highlighted, self.query_one(Headline)
         self._shown = tried
-        headline.display = self._panels.display = tried is not None
-        if tried is not None and tried.sweep is not None:
-            show_headline(headline, tried.sweep, try_sentences(tried))
-            self._panels.show(tried.sweep)
+        sweep = None if tried is None else tried.sweep
+        self._panels.display = sweep is not None
+        if tried is not None and sweep is not None:
+            show_headline(headline, sweep, try_sentences(tried))
+            self._panels.show(sweep)
+        elif tried is not None:
+            headline.show(*try_headline(tried))
 
     def _paint_run(self) -> None:
         run, line = self.run, self.query_one("#runs", SweepSentences)
-        if problems := tries_problems(run):
-            line.show([*run.last_lines, *problems], BAD)
-        elif run.ended:
-            line.show([*tries_findings(run), "q leaves"])
-        elif run.experiment is None:
-            line.show(first_run_texts(run))
-        elif run.experiment.current:
-            texts = (current_text(run.experiment, c) for c in run.experiment.current.values())
-            line.show([*run.experiment.notes, *texts])
+        problems = tries_problems(run)
+        # Without a setting, the headline says what the problem is.
+        sentences, style = [*run.last_lines, *(problems if run.tries else ())], BAD
+        if not problems:
+            sentences, style = tries_notes(run.tries) if run.ended else [], PLAIN
+            if run.experiment is not None and run.experiment.current:
+                current = run.experiment.current.values()
+                sentences = [
+                    *run.experiment.notes,
+                    *(current_text(run.experiment, c) for c in current),
+                ]
+        # Between two runs, the line of the last one stays.
+        if sentences or run.ended or run.experiment is None:
+            line.display = bool(sentences)
+            line.show(sentences, style)
 
     def action_show(self) -> None:
         """Show the run that is under way, or the run of new in the highlighted pair."""
@@ -153,7 +165,11 @@ class TryScreen(ExperimentScreen):
         if current is not None and not is_over:
             session = current.session.header.id
             self.post_message(ShowSweptSession(current.path, None, session, True))
-        elif tried is not None and (session_of_pair := self._panels.session) is not None:
+        elif (
+            tried is not None
+            and tried.sweep is not None
+            and (session_of_pair := self._panels.session) is not None
+        ):
             log = log_of(Path(self.run.job.log_dir) / session_of_pair)
             self.post_message(ShowSweptSession(log, None, session_of_pair))
         else:

@@ -16,7 +16,7 @@ class Headline(GrowingLines):
     """The answer in a few capitals, then the sentences that explain it."""
 
     DEFAULT_CSS = "Headline { height: auto; padding: 0 1; }"
-    MOST_ROWS: ClassVar[int] = 4
+    MOST_ROWS: ClassVar[int] = 6
 
     def rows(
         self, width: int, height: int, word: str, sentences: Sequence[str], style: str = STRONG

@@ -8,9 +8,15 @@ import pytest
 from fakes.compared import THIS
 from fakes.sweeps import ended, pairs_plan, result_of
 
-from dlmon.figures.pairs import pair_findings
-from dlmon.figures.tries import candidates_text, tries_sections, try_text
-from dlmon.records import Model, Outcome, RunStatus, Slot, StepParts
+from dlmon.figures.pairs import pair_findings, verdict_in_short
+from dlmon.figures.tries import (
+    candidates_text,
+    tries_sections,
+    tries_table,
+    try_sentences,
+    try_text,
+)
+from dlmon.records import Closed, Model, Outcome, RunStatus, Slot, Status, StepParts
 from dlmon.records.sweep import Ended
 from dlmon.sweep.candidates import Candidate, FirstRun
 from dlmon.sweep.pairs import is_enough
@@ -64,17 +70,43 @@ def test_what_changes_the_loss_is_only_suggested(loss, judgement, said):
 @pytest.mark.parametrize(
     ("pairs", "judgement"),
     [
-        ([(1, 2), (1, 2.02), (1, 1.98)], Judgement.NO_GAIN),
+        ([(1, 2), (1, 2.02), (1, 1.98)], Judgement.SLOWER),
         ([(1, 1.001), (1.001, 1), (1, 1)], Judgement.NO_GAIN),
         ([(1, 2), (2, 1), (1, 1.1)], Judgement.UNDECIDED),
     ],
 )
-def test_what_is_slower_is_no_gain_what_is_not_clear_is_open_and_neither_has_a_line(
+def test_what_is_slower_is_said_to_be_what_is_not_clear_is_open_and_neither_has_a_line(
     pairs, judgement
 ):
     slower = tried(*[(float(base), float(new)) for base, new in pairs])
     assert slower.judgement == judgement
     assert "write" not in try_text(slower)
+
+
+def test_beside_a_headline_a_gain_begins_with_its_line_and_says_if_the_loss_was_not_compared():
+    gain = closed(tried(*FASTER))
+    assert verdict_in_short(gain.sweep) == "FASTER 2.00×"
+    assert try_sentences(gain)[0].startswith("with num_workers 4 (1.95")
+    assert try_sentences(gain)[0].endswith("; 3 pairs)")
+    assert try_sentences(gain)[1:3] == [
+        "write DataLoader(..., num_workers=4)",
+        "the loss was not compared",
+    ]
+    (row,) = tries_table([gain], is_over=True).rows
+    assert row == ("num_workers 4", "faster", "2.00×", "the loss was not compared")
+
+
+def test_what_is_slower_has_the_interval_of_its_figure_and_no_line():
+    slower = closed(tried((1.0, 2.0), (1.0, 2.02), (1.0, 1.98)))
+    assert verdict_in_short(slower.sweep) == "SLOWER 2.00×"
+    assert try_sentences(slower)[0].startswith("with num_workers 4 (1.95")
+    assert not any("write" in text for text in try_sentences(slower))
+    assert tries_table([slower], is_over=True).rows[0][1] == "slower"
+
+
+def closed(attempt):
+    attempt.sweep.add(Closed(Status.COMPLETED, 1.0))
+    return attempt
 
 
 @pytest.mark.parametrize(

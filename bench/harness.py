@@ -15,6 +15,9 @@ from typing import NoReturn
 
 import psutil
 
+# An interpreter that has the frameworks may have no dlmon.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from dlmon.system.children import become_subreaper
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -85,11 +85,12 @@ _UNITS = {
 _IN_MILLISECONDS = ("ms_per_sample", "step_ms")
 _MOST_VALUES = 8
 LOSS = "loss"
-STARTING = "starting"
+STARTING, LOST = "starting", "host lost"
 _LOSSES = LOSS, "val_loss"
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
 _LACKS = ("No such file or directory", "No module named", "cannot import name")
-_BEFORE_TWO = "the fastest is known once two runs have a throughput"
+_BEFORE_TWO = "until two runs that can be compared have ended"
+_WITHOUT_TWO = "no two runs that can be compared have ended"
 _RUN_ONCE = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
 
 
@@ -228,7 +229,8 @@ def _status_text(
     row: CombinationRow, plan: Plan, running: bool, progress: str, goes_on: bool
 ) -> str:
     """Return the status of a combination; for repeats, how many completed."""
-    under_way = ", ".join(filter(None, ("running" * (progress != STARTING), progress)))
+    is_seen = progress not in (STARTING, LOST)
+    under_way = ", ".join(filter(None, ("running" * is_seen, progress)))
     if plan.repeats == 1 and (running or progress):
         return under_way
     over = row.status not in (RunStatus.COMPLETED, RunStatus.NOT_RUN)
@@ -398,7 +400,9 @@ def headline(sweep: Sweep) -> tuple[str, list[str]]:
             return name.upper() + of_ended, [sentences[0].removeprefix(f"{name}: "), *sentences[1:]]
     if sentences:
         return "RESULTS" + of_ended, sentences
-    return ("NOTHING TO COMPARE" if sweep.closed else "NOTHING TO COMPARE YET"), [_BEFORE_TWO]
+    if sweep.closed:
+        return "NOTHING TO COMPARE", [_WITHOUT_TWO]
+    return "FASTEST NOT KNOWN YET", [_BEFORE_TWO]
 
 
 def findings(sweep: Sweep) -> list[str]:
@@ -837,14 +841,15 @@ def progress_texts(run: SweepRun) -> tuple[str, str, float]:
         return units.counted(pairs, "pair"), told, pairs / (pairs + missing) if told else 1.0
     left = len(sweep.remaining())
     done = f"{count - left} of {count} runs done{without_result_text(sweep)}"
-    running = len(run.current)
-    parts = [f"{running} running"] * bool(running)
+    lost = sum(current.is_lost for current in run.current.values())
+    running = len(run.current) - lost
+    parts = [f"{n} {state}" for n, state in ((running, "running"), (lost, "lost")) if n]
     if not run.ended:
         # Those of a host that is lost don't wait for anything.
         under_way = {current.slot for current in run.current.values()}
         ended = (o for slot, o in sweep.outcomes.items() if slot not in under_way)
         not_run = sum(outcome.status == RunStatus.NOT_RUN for outcome in ended)
-        waiting = left - running - not_run
+        waiting = left - len(run.current) - not_run
         parts += [f"{waiting} waiting"] * (waiting > 0)
         parts += [f"{not_run} not run"] * (not_run > 0)
     if not run.ended and run.seconds_left is not None:

@@ -118,5 +118,11 @@ class CurrentRun:
     launched_at: float = field(default_factory=time.monotonic)
 
     @property
+    def is_lost(self) -> bool:
+        """Whether its host can't be reached, so that nobody knows how it is now."""
+        follower = self.follower
+        return self.host is not None and follower is not None and follower.problem is not None
+
+    @property
     def running_for_s(self) -> float:
         return time.monotonic() - self.launched_at

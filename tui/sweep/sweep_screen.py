@@ -15,6 +15,7 @@ from textual.containers import Container, Horizontal
 from dlmon.figures import units
 from dlmon.figures.sections import LineChart, Table
 from dlmon.figures.sweeps import (
+    LOST,
     STARTING,
     RunningRow,
     findings,
@@ -141,7 +142,7 @@ def current_text(run: SweepRun, current: CurrentRun) -> str:
     name = slot_text(plan, plan.combinations[slot.combination], slot.repeat)
     if follower is None:
         return f"{name}  starting …"
-    if current.host is not None and follower.problem is not None:
+    if current.is_lost:
         return f"{name}  {follower.problem}"
     return run_text(name, follower.snapshot())
 
@@ -277,7 +278,8 @@ class SweepScreen(ExperimentScreen):
             else:
                 session, index = run.follower.session, run.slot.combination
                 self._curves.take(index, session)
-                current[index] = running_row(run.follower.snapshot(), session.learning)
+                seen = running_row(run.follower.snapshot(), session.learning)
+                current[index] = RunningRow(LOST) if run.is_lost else seen
         sweep, goes_on = self.run.sweep, not self.run.ended
         running = [run.slot.combination for run in self.run.current.values()]
         order = order_by_result(sweep, running)

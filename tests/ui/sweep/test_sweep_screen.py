@@ -426,6 +426,16 @@ def following(training, **more):
     return SimpleNamespace(session=session, snapshot=training.snapshot, path=path, **more)
 
 
+async def test_what_runs_on_a_host_that_is_lost_is_not_said_to_run(make_run, training, show):
+    run = make_run(**CASES["hosts"][1])
+    hosts(run, training)
+    async with show(run, size=(120, 40)) as shown:
+        (row,) = (row for row in shown.text.splitlines() if " 32  host lost " in row)
+        assert " gpu2 " in row
+        assert "15,851" not in row
+        assert "1 running  1 lost  3 waiting" in shown.text
+
+
 CASES = {
     "under-way": (under_way, {"vary": BATCHES}),
     "over": (over, {"vary": BATCHES}),

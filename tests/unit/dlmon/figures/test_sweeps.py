@@ -301,7 +301,12 @@ def test_rows_are_in_the_order_of_their_results_and_what_runs_comes_first():
 
 
 def test_the_headline_says_so_while_nothing_or_nothing_clear_is_the_best():
-    assert headline(sweep_of(plan_of(SIZES)))[0] == "NOTHING TO COMPARE YET"
+    assert headline(sweep_of(plan_of(SIZES)))[0] == "FASTEST NOT KNOWN YET"
+    alone = sweep_of(plan_of(SIZES), [noisy(0.5)])
+    assert headline(alone)[1] == ["until two runs that can be compared have ended"]
+    alone.closed = Status.STOPPED
+    nothing = ["no two runs that can be compared have ended"]
+    assert headline(alone) == ("NOTHING TO COMPARE", nothing)
     over = sweep_of(plan_of(SIZES), [OOM])
     over.closed = Status.STOPPED
     assert headline(over) == ("RESULTS", ["memory ran out at batch 32"])

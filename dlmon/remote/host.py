@@ -175,16 +175,19 @@ class HostSnapshot:
 
     @property
     def free_gpus(self) -> frozenset[int] | None:
-        """The indices of the GPUs that nobody uses.
+        """The indices of the GPUs that nobody uses, not even a session that idles for now.
 
         None unless the newest sample is fresh and the processes are known.
         """
         if not self.is_current or self.machine is None or self.machine.processes is None:
             return None
+        trained_on = {index for session in self.sessions or () for index in session.gpus}
         return frozenset(
             gpu.index
             for gpu in self.gpus
-            if is_free(gpu, self.machine, self.facts) and self._is_idle(gpu.index)
+            if gpu.index not in trained_on
+            and is_free(gpu, self.machine, self.facts)
+            and self._is_idle(gpu.index)
         )
 
     def _is_idle(self, index: int) -> bool:

@@ -134,8 +134,7 @@ class HostCard(GrowingLines):
         rows = []
         for gpu in host.gpus[:MOST_GPUS]:
             is_free = gpu.index in (host.free_gpus or ())
-            users = "free" if is_free else words.users_of(host.machine, gpu)
-            last = _last_column(users, GOOD if is_free else MUTED, width)
+            last = _last_column(words.gpu_users(host, gpu), GOOD if is_free else MUTED, width)
             rows.append(gpu_row(view, gpu, self._axis, f"{gpu.index:<3}", width, last))
         more = len(host.gpus) - len(rows)
         return [*rows, ((f" … {more} more", MUTED),)] if more > 0 else rows

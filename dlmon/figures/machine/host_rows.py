@@ -120,6 +120,14 @@ def users_of(machine: Machine | None, gpu: Gpu | None = None) -> str:
     return f"{users[0]} {short_command(command)}" if command else ", ".join(users)
 
 
+def gpu_users(host: HostSnapshot, gpu: Gpu) -> str:
+    """Return who uses a GPU: free, its users, or the sessions that train on it."""
+    if gpu.index in (host.free_gpus or ()):
+        return "free"
+    sessions = (session for session in host.sessions or () if gpu.index in session.gpus)
+    return users_of(host.machine, gpu) or ", ".join(map(session_title, sessions))
+
+
 def gpu_memory_mib(host: HostSnapshot) -> tuple[float | None, float | None]:
     """Return the used and the total memory of all GPUs; None if one of them is unknown."""
     used = [gpu.memory_used_mib for gpu in host.gpus]
@@ -209,10 +217,13 @@ def summary(
     all_hosts = units.counted(len(hosts) if among is None else among, host)
     parts = [all_hosts if among in (None, len(hosts)) else f"{len(hosts):,} of {all_hosts}"]
     current = [snapshot for snapshot in hosts if snapshot.is_current]
-    gpus = sum(len(snapshot.gpus) for snapshot in current)
+    # Of a recording, nobody knows which GPUs were free.
+    known = [snapshot for snapshot in current if snapshot.free_gpus is not None]
+    gpus = sum(len(snapshot.gpus) for snapshot in known or current)
     if gpus:
-        free = sum(len(snapshot.free_gpus or ()) for snapshot in current)
-        parts.append(f"{free} of {units.counted(gpus, 'GPU')} free")
+        free = sum(len(snapshot.free_gpus or ()) for snapshot in known)
+        count = units.counted(gpus, "GPU")
+        parts.append(f"{free} of {count} free" if known else count)
     running = sum(len(snapshot.sessions or ()) for snapshot in current)
     if running:
         parts.append(units.counted(running, session))

@@ -329,6 +329,15 @@ def test_only_figures_of_now_make_a_gpu_free(host, clock):
     assert host.snapshot().free_gpus is None
 
 
+def test_a_gpu_that_a_session_trains_on_is_not_free_while_it_idles(host, clock):
+    live(host, clock)
+    assert host.snapshot().free_gpus == {1}
+    host.run(session(1, gpus=[1]))
+    assert host.snapshot().free_gpus == set()
+    host.run()
+    assert host.snapshot().free_gpus == {1}
+
+
 # ---- its GPUs and its load ----
 
 

@@ -180,6 +180,29 @@ def test_the_summary_counts_only_what_is_known_now(clock):
     ]
 
 
+def test_of_a_machine_whose_processes_are_unknown_no_gpu_is_counted_as_taken(clock):
+    known, recorded = FakeHost("a", clock), FakeHost("b", clock)
+    for host in (known, recorded):
+        host.start()
+    live(known, clock, gpus=4)
+    live(recorded, clock, gpus=2)
+    unknown = recorded.snapshot()
+    unknown = replace(unknown, machine=replace(unknown.machine, processes=None))
+    assert words.summary([unknown]) == ["1 host", "2 GPUs"]
+    assert words.summary([known.snapshot(), unknown]) == ["2 hosts", "3 of 4 GPUs free"]
+
+
+def test_of_a_gpu_that_idles_the_session_that_trains_on_it_is_named(host, clock):
+    live(host, clock)
+    host.run(session(1, name="base", gpus=[1]))
+    snapshot = host.snapshot()
+    assert words.gpu_users(snapshot, snapshot.gpus[1]) == "base"
+    assert words.gpu_users(snapshot, snapshot.gpus[0]).startswith("ada")
+    host.run()
+    snapshot = host.snapshot()
+    assert words.gpu_users(snapshot, snapshot.gpus[1]) == "free"
+
+
 def test_most_free_gpus_and_most_load_come_first_and_the_unknown_last(clock):
     made = {name: FakeHost(name, clock) for name in ("lost", "busy", "idle", "half")}
     for name, host in made.items():

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from dlmon.log.folder import LogError
 from dlmon.log.log_follower import LogFollower
@@ -18,6 +18,7 @@ from dlmon.records import (
     NUMBERS_PER_PART,
     Batches,
     BatchSummary,
+    CodeSamples,
     Epoch,
     Facts,
     FrameworkMemory,
@@ -31,9 +32,11 @@ from dlmon.records import (
     Result,
     SessionHeader,
     Status,
+    StepParts,
     Trainer,
 )
 from dlmon.records.changes import Changes, merge
+from dlmon.session.limits.run_samples import summed_parts
 from dlmon.supervisor.joined_batches import JoinedBatches
 
 READ_S = 0.5
@@ -49,6 +52,13 @@ FEW_MACHINES = 16
 FEW_RANKS = 32
 RANKS_A_SECOND = 48
 SELDOM_S = 15.0
+
+_Sampled: TypeAlias = CodeSamples | FrameworkMemory | StepParts
+_Key: TypeAlias = tuple[int, str, int | None]
+_OF_PROCESSES = (
+    *(Model, Batches, BatchSummary, Epoch, StepParts, CodeSamples),
+    *(FrameworkMemory, OutOfMemory),
+)
 
 
 class Parts:
@@ -79,10 +89,10 @@ class Parts:
         self._epoch_ends: dict[int, int] = {}
         self._joined: defaultdict[int, JoinedBatches] = defaultdict(JoinedBatches)
         """The batches that wait, by the number of their process."""
-        self._memory: dict[tuple[int, int], FrameworkMemory] = {}
-        """The last written record by process and GPU."""
-        self._unwritten: dict[tuple[int, int], FrameworkMemory] = {}
-        """The newest record since, which replaces those in between."""
+        self._written: dict[_Key, _Sampled] = {}
+        """The last written record by process, kind and GPU."""
+        self._unwritten: dict[_Key, _Sampled] = {}
+        """The newest record since, in place of those in between; of the parts of steps, the sum."""
         self._ranks = 0
         """The number of ranks, as reported by the processes."""
 
@@ -126,14 +136,15 @@ class Parts:
             if joined.held_ns >= every_ns:
                 self._write_all(joined.take())
             return
-        if isinstance(record, FrameworkMemory):
-            gpu = (record.trainer or 0, record.device)
-            before = self._memory.get(gpu)
-            if before is not None and record.t - before.t < every_ns:
-                self._unwritten[gpu] = record
+        if isinstance(record, (CodeSamples, FrameworkMemory, StepParts)):
+            key = (record.trainer or 0, record.TYPE, getattr(record, "device", None))
+            written, unwritten = self._written.get(key), self._unwritten.pop(key, None)
+            if isinstance(record, StepParts) and isinstance(unwritten, StepParts):
+                record = summed_parts([unwritten, record]) or record
+            if written is not None and record.t - written.t < every_ns:
+                self._unwritten[key] = record
                 return
-            self._memory[gpu] = record
-            self._unwritten.pop(gpu, None)
+            self._written[key] = record
             self._write(record)
             return
         number: Any = getattr(record, "trainer", None)
@@ -142,8 +153,8 @@ class Parts:
             self._ranks = max(self._ranks, record.world_size or 0)
         if number in self._joined:
             self._write_all(self._joined[number].take())
-        for gpu in [gpu for gpu in self._unwritten if gpu[0] == number]:
-            self._write(self._unwritten.pop(gpu))
+        for key in [key for key in self._unwritten if key[0] == number]:
+            self._write(self._unwritten.pop(key))
         self._write(record)
 
     def _write_all(self, records: Iterable[Record]) -> None:
@@ -213,9 +224,7 @@ class _Part:
             number = NUMBERS_PER_PART * self._number + record.number
             host = None if self.is_here else self.host
             yield replace(record, number=number, host=host, t=self._time(record.t))
-        elif isinstance(
-            record, (Model, Batches, BatchSummary, Epoch, FrameworkMemory, OutOfMemory)
-        ):
+        elif isinstance(record, _OF_PROCESSES):
             if isinstance(record, Epoch) and record.epoch in epoch_ends:
                 yield from self._align(record, epoch_ends[record.epoch])
             number = NUMBERS_PER_PART * self._number + (record.trainer or 0)

@@ -8,8 +8,10 @@ from fakes.recorded import recorded_session
 
 from dlmon.records import (
     Batches,
+    CodeSamples,
     Cpu,
     Epoch,
+    Frame,
     FrameworkMemory,
     Machine,
     MachineFacts,
@@ -18,10 +20,14 @@ from dlmon.records import (
     Node,
     Notice,
     Result,
+    SeenAt,
+    StepParts,
     Trainer,
     encode,
 )
+from dlmon.session.limits.ranks import straggler_of
 from dlmon.session.loops import ProcessRate
+from dlmon.session.session import Session
 from dlmon.supervisor import parts
 from dlmon.supervisor.parts import Parts
 
@@ -178,6 +184,43 @@ def test_of_very_many_processes_batches_are_written_seldom_and_none_is_lost(run,
     assert kinds[-3:] == [Batches, Epoch, Batches]
     run.parts.close()
     assert sum(one.count for one in run.read(Batches)) == 24
+
+
+def test_a_rank_of_another_machine_that_works_longer_is_named_with_its_line(run):
+    """Each steps in 50 ms; one has 10 ms more in its own code, the other in collectives."""
+    session = Session(HEADER)
+    session.add_all([replace(TRAINER, rank=0), MODEL])
+    line = CodeSamples(8 * S, 40, (SeenAt(40, Frame("train.py", 12, "<module>")),))
+    run.part(replace(TRAINER, t=7 * S), MODEL, line)
+    for number in range(12):
+        ended = Batches(0, 20 * number, 32, 0, (50_000,) * 20)
+        parts = StepParts(0, 4, 200_000, 4_000, None, 30_000, 46_000, 20_000, 72_000)
+        slow = replace(parts, collective_us=32_000)
+        run.part(replace(ended, t=(8 + number) * S), replace(slow, t=(8 + number) * S))
+        session.add_all(
+            [replace(ended, t=(1001 + number) * S), replace(parts, t=(1001 + number) * S)]
+        )
+    session.add_all(run.read())
+    straggler = straggler_of(session.snapshot().trainers)
+    assert straggler is not None
+    assert (
+        straggler.sentence() == "rank 1 on n1 works 50 ms a step, the other 40 ms and waits for it"
+    )
+    assert straggler.where == "10 ms more in your code"
+    assert straggler.advice.startswith("take train.py:12 out of the loop of rank 1 on n1")
+    limit = session.snapshot().limit
+    assert limit is not None
+    assert limit.lead.name == "WAITING FOR RANK 1"
+
+
+def test_of_very_many_processes_the_parts_of_steps_are_summed_and_written_seldom(run, monkeypatch):
+    monkeypatch.setattr(parts, "FEW_RANKS", 1)
+    monkeypatch.setattr(parts, "RANKS_A_SECOND", 1)
+    run.part(TRAINER, *(StepParts(t * S, 4, 100, forward_us=10 * t) for t in range(9, 14)))
+    written = [(one.steps, one.step_us, one.forward_us) for one in run.read(StepParts)]
+    assert written == [(4, 100, 90), (8, 200, 210), (8, 200, 250)]
+    run.part(StepParts(14 * S, 4, 100), epoch(0, 14))
+    assert [type(one) for one in run.read()][-2:] == [StepParts, Epoch]
 
 
 def test_of_very_many_machines_every_other_sample_is_written_with_what_changed(run, monkeypatch):

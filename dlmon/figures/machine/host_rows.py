@@ -222,8 +222,8 @@ def summary(
     gpus = sum(len(snapshot.gpus) for snapshot in known or current)
     if gpus:
         free = sum(len(snapshot.free_gpus or ()) for snapshot in known)
-        count = units.counted(gpus, "GPU")
-        parts.append(f"{free} of {count} free" if known else count)
+        counted = units.counted(gpus, "GPU")
+        parts.append(f"{free} of {counted} free" if known else counted)
     running = sum(len(snapshot.sessions or ()) for snapshot in current)
     if running:
         parts.append(units.counted(running, session))

@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from dlmon.log.parts import part_name
+from dlmon.log.folder import part_name
 from dlmon.records import (
     SCHEMA,
     Batches,

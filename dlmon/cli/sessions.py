@@ -101,12 +101,9 @@ def stop(session: str, host: str | None, log_dir: Path | None) -> None:
         from dlmon.slurm.standing import stop_submitted
 
         text = stop_submitted(entry)
-        if text is not None:
-            print(f"{entry.header.id} {text}")
-            return
     else:
-        stop_session(entry)
-    print(f"{entry.header.id} is stopping{stop_delay_text(entry.header)}")
+        text = stop_session(entry)
+    print(f"{entry.header.id} {text or f'is stopping{stop_delay_text(entry.header)}'}")
 
 
 @click.command(short_help="Give a session a name, and a note.")

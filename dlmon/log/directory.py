@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dlmon.log.folder import LogError, id_of, log_of
+from dlmon.log.folder import STOP_NAME, LogError, id_of, log_of, parts_in, reason_of
 from dlmon.log.label import Label, read_label, runs_before_last
 from dlmon.log.log_follower import Header, LogFollower, RecordFollower
 from dlmon.log.submitted import read_submitted, submitted_beside
@@ -324,17 +324,28 @@ def _header_of(kind: type[Header], path: Path) -> SessionHeader | SweepHeader | 
         return None if submitted is None else submitted.header
 
 
-def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> None:
+def stop_session(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -> str | None:
     """Ask the supervisor of a running session to stop it.
 
     Args:
         entry: the session.
         asked_by: the signal that tells the supervisor who asks.
 
+    Returns:
+        A phrase that says what happens; None if a supervisor on this host was asked.
+
     Raises:
         NotControlled: it does not run here, or belongs to another user.
     """
+    if entry.status is Status.UNKNOWN and any(parts_in(entry.path.parent)):
+        try:
+            (entry.path.parent / STOP_NAME).touch()
+        except OSError as error:
+            id = entry.header.id
+            raise NotControlled(f"{id} can't be asked to stop: {reason_of(error)}") from None
+        return "was asked to stop on all its machines"
     signal_writer(entry.header, entry.status, entry.pid, asked_by)
+    return None
 
 
 def signal_writer(

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
@@ -17,6 +18,8 @@ import platformdirs
 from dlmon.records.sanitize import shown_path
 
 LOG_NAME = "session.jsonl"
+STOP_NAME = "stop"
+"""The file in a session's folder that asks all its parts to stop."""
 # Earlier versions continued in the next of these if a log was removed, replaced or cut short.
 _NEXT_NAME = "session-{}.jsonl"
 _NAME = r"session(?:-(\d{1,6}))?\.jsonl"
@@ -90,6 +93,19 @@ def log_of(folder: Path, kind: str = "session") -> Path:
     while kind == "session" and os.path.isfile(later := folder / _NEXT_NAME.format(number)):  # noqa: PTH113
         path, number = later, number + 1
     return path
+
+
+def part_name(number: int) -> str:
+    """Return the file name of the log of a further part of a session on several hosts."""
+    return f"part-{number}.jsonl"
+
+
+def parts_in(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the number and the log of every further part that has begun."""
+    for path in folder.glob("part-*.jsonl"):
+        number = path.stem.partition("-")[2]
+        if number.isascii() and number.isdecimal():
+            yield int(number), path
 
 
 def _number_of(path: Path) -> int | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dlmon.log.directory import read_entry
-from dlmon.log.folder import LogError, log_of, reason_of
+from dlmon.log.folder import LogError, log_of, part_name, reason_of
 from dlmon.records import Status
 from dlmon.system.files import read_regular
 from dlmon.system.private_files import (
@@ -26,7 +26,6 @@ from dlmon.system.private_files import (
 )
 
 ANNOUNCED = ".steps"
-STOP = "stop"
 _MOST_BYTES = 1 << 12
 # An older announcement belongs to another step of the same name.
 _OLDEST_S = 7 * 86_400.0
@@ -34,11 +33,6 @@ _OLDEST_S = 7 * 86_400.0
 _SILENT_S = 300.0
 # Part 0 of a joined run announces its session within this time.
 _ANNOUNCED_S = 60.0
-
-
-def part_name(number: int) -> str:
-    """Return the file name of a part's log."""
-    return f"part-{number}.jsonl"
 
 
 def announce(log_dir: Path, step: str, session: str) -> Path:
@@ -135,11 +129,3 @@ def announced(log_dir: Path, step: str, number: int) -> Path | None:
             if is_session and not (folder / part_name(number)).exists():
                 return folder
     return None
-
-
-def parts_in(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Yield the number and the log of every further part that has begun."""
-    for path in folder.glob("part-*.jsonl"):
-        number = path.stem.partition("-")[2]
-        if number.isascii() and number.isdecimal():
-            yield int(number), path

@@ -398,13 +398,12 @@ async def _launch(job: dict[str, Any], slurm: str | None = None) -> Answers:
 
 async def _stop(session: str, log_dir: str | None = None) -> Answers:
     entry = read_entry(_log_of(session, log_dir))
-    phrase = None
     try:
         if is_of_slurm(entry.path):
             phrase = await asyncio.to_thread(stop_submitted, entry, BY_OTHER_SCREEN)
         else:
             # Not in a thread: this must be done even if the viewer ends right after its request.
-            stop_session(entry, BY_OTHER_SCREEN)
+            phrase = stop_session(entry, BY_OTHER_SCREEN)
     except NotControlled as error:
         raise HostRefusal(str(error)) from None
     yield {"session": entry.header.id, "said": phrase}

@@ -72,8 +72,7 @@ def stop_submitted(entry: SessionEntry, asked_by: signal.Signals = BY_COMMAND) -
     submitted = read_submitted(entry.path)
     is_over = entry.result is not None or entry.status == Status.INTERRUPTED
     if submitted is None or submitted.slurm_job is None or is_over or entry.pid is not None:
-        stop_session(entry, asked_by)
-        return None
+        return stop_session(entry, asked_by)
     number = submitted.slurm_job
     is_running = entry.status == Status.UNKNOWN
     script_signal, by_command = submitted.job.get("own_signal"), asked_by == BY_COMMAND

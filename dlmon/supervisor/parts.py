@@ -11,9 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dlmon.log.folder import LogError
+from dlmon.log.folder import LogError, parts_in
 from dlmon.log.log_follower import LogFollower
-from dlmon.log.parts import parts_in
 from dlmon.records import (
     NUMBERS_PER_PART,
     Batches,

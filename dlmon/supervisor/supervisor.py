@@ -41,10 +41,10 @@ from dlmon.launch.interpreter import (
 )
 from dlmon.launch.sensors_process import FACTS_S, SensorsProcess
 from dlmon.launch.step import Task, task_of
-from dlmon.log.folder import LOG_NAME, LogError, new_session_id
+from dlmon.log.folder import LOG_NAME, STOP_NAME, LogError, new_session_id, part_name
 from dlmon.log.label import Label, write_label
 from dlmon.log.log_follower import MOVED_AWAY
-from dlmon.log.parts import STOP, announce, announced, join, joined_step, leave, part_name
+from dlmon.log.parts import announce, announced, join, joined_step, leave
 from dlmon.log.writer import LogWriter
 from dlmon.protocol.job import Job, Refused, Started
 from dlmon.protocol.stop import (
@@ -591,7 +591,7 @@ class Supervisor:
             if since is not None:
                 suspended_ns = self._session.running_time.suspended_ns
                 self._control.take_silence(since + suspended_ns, heard + suspended_ns)
-        if self._is_part and (self._writer.path.parent / STOP).exists():
+        if self._task is not None and (self._writer.path.parent / STOP_NAME).exists():
             self._stop(StopCause.COMMAND, "the session was asked to stop")
         if self._writer.retry():
             self._report_lost_lines()
@@ -700,10 +700,12 @@ class Supervisor:
             self._stop_cause, self._why_stopped = cause, reason
             self._stopping.set()
             self._resume()
-            if self._parts is not None and self._writer is not None:
+            # Slurm itself asks all tasks of its step.
+            is_for_all = self._parts is not None or self._job.join is not None
+            if is_for_all and self._task is not None and self._writer is not None:
                 # The other parts stop when this file appears.
                 with contextlib.suppress(OSError):
-                    (self._writer.path.parent / STOP).touch()
+                    (self._writer.path.parent / STOP_NAME).touch()
             if self._workload.pid is not None:
                 self._escalate_stop(self._workload.pid, reason)
             elif self._job.is_machine_recording:

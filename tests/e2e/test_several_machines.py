@@ -8,6 +8,9 @@ import sys
 import pytest
 from fakes.sessions import Log, Printing, eventually, the_log_in
 
+from dlmon.log.directory import read_entry
+from dlmon.log.folder import STOP_NAME, part_name
+from dlmon.protocol.stop import BY_OTHER_SCREEN
 from dlmon.records import Batches, Epoch, Node, Result, Trainer
 
 SCRIPT = """
@@ -29,13 +32,14 @@ with dlmon.training(samples=640, batch_size=64, epochs=int(sys.argv[1])):
 
 @pytest.fixture
 def start(dlmon_command, log_dir, tmp_path, files, ended_with_test):
-    """Return a function that starts one of three tasks of a step, as `srun` does on each node."""
+    """Return a function that starts one of three tasks: as `srun` does on each node, or joined."""
     (tmp_path / "train.py").write_text(SCRIPT)
 
-    def start_task(number, epochs):
+    def start_task(number, epochs, join=()):
         step = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "3"}
+        step = {} if join else step
         task = {"SLURM_PROCID": str(number), "SLURMD_NODENAME": f"n{number}"}
-        command = [dlmon_command, "exec", "--plain", "--log-dir", str(log_dir), "--"]
+        command = [dlmon_command, "exec", "--plain", "--log-dir", str(log_dir), *join, "--"]
         command += [sys.executable, "train.py", str(epochs)]
         environment = {**os.environ, **step, **task}
         return ended_with_test(Printing(files(), command, cwd=tmp_path, env=environment))
@@ -70,12 +74,19 @@ def test_the_tasks_of_a_step_are_one_session_with_the_throughput_of_all(start, l
     assert [each.stderr for each in others] == ["", ""]
 
 
-def test_a_session_that_is_asked_to_stop_stops_on_all_machines(start, log_dir, dlmon):
-    tasks = [start(number, epochs=10_000) for number in range(3)]
+@pytest.mark.parametrize("by", ["the command", "another machine", "the screen of a joined one"])
+def test_a_session_that_is_asked_to_stop_stops_on_all_machines(start, log_dir, dlmon, by):
+    join = ("--join", "night") if "joined" in by else ()
+    tasks = [start(number, epochs=10_000, join=join) for number in range(3)]
     log = Log(the_log_in(log_dir))
     eventually(lambda: len({one.number for one in log.records(Trainer)}) == 3, "all to train")
-    stopped = dlmon("stop", "--log-dir", str(log_dir), "last")
-    assert stopped.returncode == 0, stopped.stderr
+    if by == "the command":
+        stopped = dlmon("stop", "--log-dir", str(log_dir), "last")
+        assert stopped.returncode == 0, stopped.stderr
+    elif join:
+        os.kill(read_entry(log.path.with_name(part_name(1))).pid, BY_OTHER_SCREEN)
+    else:
+        (log.path.parent / STOP_NAME).touch()
     for task in tasks:
         task.exit_code()
     assert log.wait_for(Result).status == "stopped"

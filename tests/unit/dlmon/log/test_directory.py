@@ -27,7 +27,7 @@ from dlmon.log.directory import (
     skipped_text,
     stop_session,
 )
-from dlmon.log.folder import LOG_NAME, id_of, log_directory
+from dlmon.log.folder import LOG_NAME, STOP_NAME, id_of, log_directory, part_name
 from dlmon.log.label import Label, refuse_name, write_label
 from dlmon.protocol.control import NotControlled
 from dlmon.records import Epoch, Failure, Metrics, Notice, Output, Result, Status, StepTime, encode
@@ -441,6 +441,29 @@ def test_nothing_is_stopped_that_does_not_run_here(tmp_path, host, boot, pid, mo
     head = header(host=host or host_name(), boot_id=boot or boot_id())
     with pytest.raises(NotControlled, match="stop it there"):
         stop_session(SessionEntry(head, tmp_path, Status.RUNNING, None, pid))
+
+
+@pytest.mark.parametrize("ends", [None, result("completed")])
+def test_a_run_of_several_machines_is_asked_to_stop_from_each_that_sees_its_folder(tmp_path, ends):
+    head = header(host="elsewhere", boot_id="another boot")
+    log = write_log(tmp_path, [head, *([ends] if ends else [])])
+    with pytest.raises(NotControlled):
+        stop_session(read_entry(log))
+    (log.parent / part_name(1)).touch()
+    if ends is None:
+        assert stop_session(read_entry(log)) == "was asked to stop on all its machines"
+    else:
+        with pytest.raises(NotControlled, match="is not running: completed"):
+            stop_session(read_entry(log))
+    assert (log.parent / STOP_NAME).exists() is (ends is None)
+
+
+def test_a_folder_that_cannot_be_written_is_why_a_run_is_not_asked_to_stop(tmp_path):
+    log = write_log(tmp_path, [header(host="elsewhere", boot_id="another boot")])
+    (log.parent / part_name(1)).touch()
+    (log.parent / STOP_NAME).symlink_to(tmp_path / "gone" / STOP_NAME)
+    with pytest.raises(NotControlled, match="can't be asked to stop: no such file"):
+        stop_session(read_entry(log))
 
 
 @on_linux

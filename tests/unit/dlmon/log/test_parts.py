@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.recorded import recorded_session
 
-from dlmon.log.folder import LogError
+from dlmon.log.folder import LogError, part_name, parts_in
 from dlmon.log.parts import (
     ANNOUNCED,
     announce,
@@ -13,8 +13,6 @@ from dlmon.log.parts import (
     join,
     joined_step,
     leave,
-    part_name,
-    parts_in,
 )
 from dlmon.log.writer import LogWriter
 from dlmon.system.this_host import host_name

@@ -94,4 +94,4 @@ class HostSessionsScreen(SessionsScreen):
         except (SshError, HostRefusal, LogError) as error:
             self.notify(clean(str(error)), severity="error", markup=False)
         else:
-            self._list.show(entries, sweeps)
+            self.show_recorded(entries, sweeps)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from dlmon.figures import units
+from dlmon.figures.lists.session_facts import machine_text, software_text, time_rows
 from dlmon.figures.lists.session_list import (
     Recorded,
     RunOfSweep,
@@ -20,9 +23,11 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
+from tui.drawing.plot import thick_bar
+from tui.drawing.step_parts import TIME_STYLES
 from tui.widgets.lines import BAD, MUTED, PLAIN, STRONG, Lines, TextRow, fit, shows, wrapped
 
-_NAME_CELLS = 8
+_NAME_CELLS, _LONGEST_BAR = 8, 40
 _TITLES = {"sweep": "Sweep", "ab": "Pairs", "try": "Try"}
 _ENTER = {
     Status.QUEUED: ": Enter waits for it",
@@ -32,7 +37,7 @@ _ENTER = {
 
 
 class SessionDetails(Lines):
-    """A few rows: its name, its settings, its result and speed, the path of its log."""
+    """A session's name, settings, result, speed and log; with room, its machine and its time."""
 
     DEFAULT_CLASSES = "panel"
 
@@ -50,15 +55,17 @@ class SessionDetails(Lines):
     def rows(
         self, width: int, height: int, entry: Recorded | None, run: RunOfSweep | None
     ) -> list[TextRow]:
-        """Return the rows; a long error takes the place of the path."""
+        """Return the rows that fit; a long error takes the place of those below."""
         if entry is None:
             return []
+        more: list[TextRow] = []
         if isinstance(entry, SweepEntry):
             rows = self._of_sweep(entry, width)
         else:
             rows = self._of_session(entry, run, width, height)
+            more = _more_of(entry, width)
         path = shown_path(entry.path) if self.host is None else f"its log is on {self.host}"
-        return [*rows, _named("log", path)][:height]
+        return [*rows, _named("log", path), *more][:height]
 
     _show = shows(rows)
 
@@ -121,6 +128,27 @@ class SessionDetails(Lines):
 
 def _named(name: str, text: str) -> TextRow:
     return (fit(name, _NAME_CELLS), MUTED), (text, PLAIN)
+
+
+def _more_of(entry: SessionEntry, width: int) -> list[TextRow]:
+    """Return the machine and the software of a session, and where its time went."""
+    rows = [_named("machine", machine_text(entry.header))]
+    if software := software_text(entry.header):
+        rows.append(_named("with", software))
+    parts = () if entry.result is None else time_rows(entry.result, entry.header)
+    names = max((cell_len(part.name) for part in parts), default=0)
+    values = max((cell_len(part.in_figures) for part in parts), default=0)
+    room = min(_LONGEST_BAR, width - _NAME_CELLS - names - values - 4)
+    for number, part in enumerate(parts):
+        rows.append(
+            (
+                (fit("" if number else "time", _NAME_CELLS), MUTED),
+                (fit(part.name, names + 2), PLAIN),
+                (f"{part.in_figures:>{values}}  ", PLAIN),
+                (thick_bar(part.share, room), TIME_STYLES[part.part]),
+            )
+        )
+    return rows
 
 
 def _note(entry: Recorded) -> list[TextRow]:

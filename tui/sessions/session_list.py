@@ -54,7 +54,7 @@ _LEAST_WHAT, _LEAST_TIME = 24, len("10.17 s ± 0.01 per epoch")
 _SHARE = 3
 """What trained and its result have at least these cells, and a third of the width."""
 _SAYS_NOTHING_ALONE = ("device", "host")
-"""The columns that are not shown if all their texts are alike."""
+"""The columns that are the first to be dropped if all their texts are alike."""
 # How long ago the sessions began is written anew.
 _REFRESH_S = 30.0
 
@@ -85,6 +85,11 @@ def in_order(
     return tables.in_order(newest_first, COLUMNS_BY_NAME[by], reverse)
 
 
+def _number_at_start(text: str) -> str:
+    number = text.partition(" ")[0]
+    return number if number[:1].isdigit() else ""
+
+
 class SessionList(SortedTable[Recorded]):
     """Sessions and sweeps; a line connects the runs of a sweep with its row."""
 
@@ -98,6 +103,7 @@ class SessionList(SortedTable[Recorded]):
     _runs: Mapping[str, RunOfSweep] = {}
     _by = STARTED
     _marked: frozenset[Path] = frozenset()
+    _longest_number = 0
     _columns: tuple[int, Sequence[Column[Recorded]]] = (-1, ())
     hidden: frozenset[str] = frozenset()
     """The columns that the user hid."""
@@ -133,6 +139,8 @@ class SessionList(SortedTable[Recorded]):
         """Show other recordings; highlight, marks, order and filter stay."""
         self._runs, self._columns = runs_of_sweeps(sweeps), (-1, ())
         self.all_rows = [*sessions, *sweeps]
+        numbers = (_number_at_start(result_text(entry)) for entry in sessions)
+        self._longest_number = max(map(len, numbers), default=0)
         self._marked &= {entry.path for entry in self.all_rows}
         self.rearrange()
 
@@ -207,8 +215,14 @@ class SessionList(SortedTable[Recorded]):
             state = "" if entry.status == Status.COMPLETED else f"{entry.status}: "
             return (*runs, (first_words(f"{state}{sweep_outcome(entry)}", room), STRONG))
         of_sweep = "" if run is None else f"  {run.text}"
-        result = whole_parts(result_text(entry), room - cell_len(of_sweep))
+        result = whole_parts(self._result_of(entry), room - cell_len(of_sweep))
         return (*runs, (result, style), (of_sweep if result else of_sweep.lstrip(), MUTED))
+
+    def _result_of(self, entry: SessionEntry) -> str:
+        """Return the result; numbers of different lengths end below each other."""
+        text = result_text(entry)
+        number = _number_at_start(text)
+        return " " * (self._longest_number - len(number)) * bool(number) + text
 
     def _branch(self, index: int) -> str:
         """Return the line that connects a run with its sweep, if that is shown above."""
@@ -257,8 +271,12 @@ class SessionList(SortedTable[Recorded]):
             visible["what"] = replace(what, cells=min(what.cells, least))
         room = width - self.FRONT - max(_LEAST_TIME, width // _SHARE)
         shorter = ((order, name, text) for name, (order, text) in _SHORTER.items())
-        dropped = ((column.dropped, column.name, None) for column in columns if column.dropped)
-        for _, name, text in sorted((*shorter, *dropped), key=itemgetter(0)):
+        dropped = (
+            (column.dropped * (not self._is_alike(column)), column.name, None)
+            for column in columns
+            if column.dropped
+        )
+        for _, name, text in sorted((*dropped, *shorter), key=itemgetter(0)):
             if self._cells_of(visible.values()) <= room:
                 break
             if text is None:
@@ -279,11 +297,14 @@ class SessionList(SortedTable[Recorded]):
     def _fitted(self, column: Column[Recorded]) -> Column[Recorded]:
         """Return a column with the cells that it needs: 0 if it is empty."""
         texts = set(map(column.text, self.all_rows or ()))
-        if column.name in _SAYS_NOTHING_ALONE and len(texts - {""}) == 1:
-            texts = set()
         widest = max(map(cell_len, texts), default=0)
         needed = max(widest, cell_len(column.heading)) if widest else 0
         return replace(column, cells=min(column.cells, needed))
+
+    def _is_alike(self, column: Column[Recorded]) -> bool:
+        """Return whether a column says the same of all sessions, so that others go before it."""
+        texts = set(map(column.text, self.all_rows or ())) - {""}
+        return column.name in _SAYS_NOTHING_ALONE and len(texts) == 1
 
     def _what_of(self, entry: Recorded) -> str:
         """Return what trained; a run named like its sweep, which is above it, has no name."""

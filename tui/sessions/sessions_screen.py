@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -59,6 +60,9 @@ from tui.sessions.session_list import TIME, SessionList
 _READING = "reading"
 _LONGEST_QUESTION = 60
 _MOST_NAMED = 8
+_MOST_DETAILS, _LEAST_LISTED = 20, 8
+# The heading and the border of the list, and the footer.
+_LIST_ROWS = 4
 
 
 class DeleteScreen(QuestionScreen):
@@ -95,7 +99,7 @@ class ColumnsScreen(ListDialog[frozenset[str]]):
         self._hidden = set(hidden)
         # No SelectionList: it shows what is selected by colour alone.
         options = list(map(self._prompt, self._names))
-        super().__init__("Columns", options, below="those that have room are shown")
+        super().__init__("Columns", options, below="shown if there is room and a value")
 
     def _prompt(self, name: str) -> str:
         return f"{' ' if name in self._hidden else '●'} {COLUMNS_BY_NAME[name].heading}"
@@ -212,6 +216,14 @@ class SessionsScreen(ExportControls, FilteredScreen):
     def on_screen_resume(self) -> None:
         """Read the sessions again once the screen is painted."""
         self.call_after_refresh(self.action_refresh)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._share_rows(event.size.height)
+
+    def _share_rows(self, height: int) -> None:
+        """Give the details the rows that the list doesn't need."""
+        spare = height - _LIST_ROWS - max(_LEAST_LISTED, len(self._list.all_rows or ()))
+        self._details.styles.height = max(1, min(_MOST_DETAILS, spare))
 
     def on_row_list_highlighted(self) -> None:
         self._details.show(self._list.highlighted, self._list.run_of_sweep)
@@ -343,7 +355,11 @@ class SessionsScreen(ExportControls, FilteredScreen):
     async def _show_again(self) -> None:
         sessions = await asyncio.to_thread(self._read)
         sweeps = await asyncio.to_thread(self._read_sweeps)
+        self.show_recorded(sessions, sweeps)
+
+    def show_recorded(self, sessions: list[SessionEntry], sweeps: list[SweepEntry]) -> None:
         self._list.show(sessions, sweeps)
+        self._share_rows(self.size.height)
 
 
 def _sessions(recorded: list[Recorded]) -> list[SessionEntry]:

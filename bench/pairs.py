@@ -17,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import mean
 
 import harness
 from harness import CannotRun
 
-from dlmon.statistics.pairs import FIRST_PAIRS, paired_ratio, pairs_needed
+from dlmon.statistics.pairs import FIRST_PAIRS, is_proven_early, paired_ratio, pairs_needed
 from dlmon.sweep.log import list_sweeps
 from dlmon.sweep.pairs import verdict_of
 
@@ -50,13 +51,17 @@ def noise_of(logs: Sequence[Path]) -> list[float]:
     return noise
 
 
-def simulate(noise: Sequence[float], truth: float) -> tuple[float, float, float]:
+def simulate(
+    noise: Sequence[float], truth: float, until_proven: bool
+) -> tuple[float, float, float]:
     """Return the shares of intervals with the truth and of claims, and the mean number of pairs."""
     source, held, claimed, pairs = random.Random(1), 0, 0, 0
     for _ in range(EXPERIMENTS):
         ratios: list[float] = []
         while len(ratios) < min(MOST_PAIRS, pairs_needed(ratios, TO) or FIRST_PAIRS):
             ratios.append(truth * math.exp(source.choice(noise)))
+            if until_proven and is_proven_early(ratios):
+                break
         ratio = paired_ratio(ratios)
         assert ratio is not None
         held += ratio.holds(truth)
@@ -89,10 +94,11 @@ def main() -> None:
     if noise:
         spread = math.sqrt(mean(value * value for value in noise))
         print(f"{len(noise)} recorded pairs, which lie {100 * spread:.1f} % apart")
-        for truth in (1.0, 1 / SLOWER):
-            held, claimed, pairs = simulate(noise, truth)
+        for truth, until_proven in product((1.0, 1 / SLOWER), (False, True)):
+            held, claimed, pairs = simulate(noise, truth, until_proven)
+            rule = "until proven, " if until_proven else ""
             print(
-                f"ratio {truth:.3f}: the interval holds it in {100 * held:.1f} %, a difference is "
+                f"{rule}ratio {truth:.3f}: the interval holds it in {100 * held:.1f} %, a difference is "
                 f"claimed in {100 * claimed:.1f} % of {EXPERIMENTS:,}, after {pairs:.1f} pairs"
             )
     for name, vary in (("the same", "env:SIDE=1,2"), ("slower", "env:SLEEP_MS=0,0.1")):

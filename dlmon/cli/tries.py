@@ -77,7 +77,7 @@ def try_script(
         raise shared.UserError("say what to run after --: dlmon try -- python train.py")
     refuse_another_experiment()
     log_directory = shared.chosen_log_directory(log_dir, settings)
-    rule = PairRule(to, for_s, window_s, in_turns=not one_by_one)
+    rule = PairRule(to, for_s, window_s, in_turns=not one_by_one, until_proven=True)
 
     def begin(candidate: Candidate, rule: PairRule) -> SweepRun:
         seed = new_seed()

@@ -15,7 +15,7 @@ from dlmon.figures.sections import Section, Table
 from dlmon.figures.session.doubts import DOUBT_NAMES
 from dlmon.options.run_options import in_words
 from dlmon.records import RunStatus, SweepHeader, TimePart, Value
-from dlmon.statistics.pairs import FIRST_PAIRS, PairedRatio
+from dlmon.statistics.pairs import FIRST_LOOK, FIRST_PAIRS, PairedRatio
 from dlmon.statistics.ratios import Basis, Ratio
 from dlmon.sweep.pairs import (
     BASE,
@@ -79,7 +79,8 @@ def pairs_text(plan: Plan) -> str:
     assert plan.pairs is not None
     base, new = side_names(plan)
     rule = plan.pairs
-    until = f"until ± {units.share(rule.to)} or for {units.clock(rule.for_s)}"
+    proof = "a difference is proven, or " if rule.until_proven else ""
+    until = f"until {proof}± {units.share(rule.to)} or for {units.clock(rule.for_s)}"
     window = "" if rule.window_s is None else f", {units.clock(rule.window_s)} of training a run"
     return f"pairs of {plan.workloads[0]}: {base} (base) and {new} (new), {until}{window}"
 
@@ -91,7 +92,8 @@ def progress_text(sweep: Sweep) -> str:
     if is_enough(sweep):
         return units.counted(len(verdict.pairs), "pair")
     if verdict.missing is None:
-        return f"the first {FIRST_PAIRS} pairs say how many it takes"
+        proof = f"{FIRST_LOOK} pairs may prove it, or " if rule.until_proven else ""
+        return f"{proof}the first {FIRST_PAIRS} pairs say how many it takes"
     took_s = pair_s(sweep)
     about = "" if took_s is None else f", about {units.clock(verdict.missing * took_s)},"
     more = units.counted(verdict.missing, "more pair")

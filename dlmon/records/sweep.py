@@ -71,12 +71,14 @@ class PairRule:
         window_s: steady training after which a run is ended; null for whole runs.
         in_turns: whether both runs of a pair are alive at once, and one is suspended while the
             other runs.
+        until_proven: whether it ends once a difference is proven, however wide the interval.
     """
 
     to: float
     for_s: float
     window_s: float | None = None
     in_turns: bool = False
+    until_proven: bool = False
 
 
 @record(frozen=True)

@@ -5,6 +5,10 @@ pairs says how many pairs give the width that is asked for, and the interval by 
 95 % although the number of pairs follows from the data (C. Stein, Annals of Mathematical Statistics
 16 (1945), 243-258). A busy machine has outliers that the first pairs may lack: the interval is
 Student's of all pairs if that is the wider one. `bench/pairs.py` has the coverage.
+
+Who only wants to know which side is faster looks earlier: a difference that is proven at 99.9 %
+after 3, 4, 5, 7 or 10 pairs ends the experiment. At most 0.5 % more experiments claim a difference
+that isn't there, and the interval at such an end covers 93 to 95 %.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ from dlmon.statistics.intervals import student_95
 
 FIRST_PAIRS = 5
 """The pairs whose spread says how many are needed."""
+# Student's two-sided quantile of 99.9 % by the number of pairs.
+_EARLY_LOOKS = {3: 31.60, 4: 12.92, 5: 8.61, 7: 5.96, 10: 4.78}
+FIRST_LOOK = min(_EARLY_LOOKS)
 
 
 @record(frozen=True)
@@ -93,6 +100,15 @@ def pairs_needed(ratios: Sequence[float], to: float) -> int | None:
     assert half is not None
     width = half * math.sqrt(len(logs)) / math.log1p(to)
     return max(FIRST_PAIRS, math.ceil(width * width))
+
+
+def is_proven_early(ratios: Sequence[float]) -> bool:
+    """Return whether a planned look at so many pairs proves that their ratio is not 1."""
+    if len(ratios) not in _EARLY_LOOKS:
+        return False
+    logs, count = [math.log(ratio) for ratio in ratios], len(ratios)
+    half = _EARLY_LOOKS[count] * _deviation(logs) / math.sqrt(count)
+    return abs(math.fsum(logs) / count) > half
 
 
 def _deviation(values: Sequence[float]) -> float:

@@ -14,7 +14,7 @@ from dlmon.comparison.compared_run import rate_of_script, timing_by
 from dlmon.quantities import SAMPLES_PER_SECOND, STEPS_PER_SECOND, TOKENS_PER_SECOND
 from dlmon.records import Doubt, Outcome, PairRule, Result, RunStatus, Slot
 from dlmon.records.record import record
-from dlmon.statistics.pairs import PairedRatio, paired_ratio, pairs_needed
+from dlmon.statistics.pairs import PairedRatio, is_proven_early, paired_ratio, pairs_needed
 from dlmon.sweep.progress import Sweep
 
 MOST_PAIRS = 100
@@ -146,7 +146,8 @@ class Verdict:
         pairs: the complete pairs.
         ratio: the ratio of the pairs that count; None without one.
         with_all: the same with the pairs that were set aside; None if none was.
-        needed: the number of pairs that give the width that was asked for; None if not yet known.
+        needed: the number of pairs that give the width that was asked for, or the proof; None if
+            not yet known.
         metric: the rate that is compared.
     """
 
@@ -167,7 +168,7 @@ class Verdict:
 
     @property
     def missing(self) -> int | None:
-        """The number of pairs to the width that was asked for; None if not yet known."""
+        """The number of pairs that are still needed; None if not yet known."""
         return None if self.needed is None else max(0, self.needed - len(self.counted))
 
 
@@ -177,11 +178,12 @@ def verdict_of(sweep: Sweep) -> Verdict:
     assert rule is not None
     counted = [p.ratio for p in pairs if p.set_aside is None and p.ratio is not None]
     every = [pair.ratio for pair in pairs if pair.ratio is not None]
+    is_proven = rule.until_proven and is_proven_early(counted)
     return Verdict(
         pairs=pairs,
         ratio=paired_ratio(counted),
         with_all=paired_ratio(every) if len(every) > len(counted) else None,
-        needed=pairs_needed(counted, rule.to),
+        needed=len(counted) if is_proven else pairs_needed(counted, rule.to),
         metric=rate_metric(sweep),
     )
 
@@ -242,8 +244,8 @@ def is_enough(sweep: Sweep) -> bool:
     """Return whether an experiment needs no further run.
 
     Repeats of one command end with one that failed. Pairs end with a run that failed or ran
-    without its injection, with the width that was asked for, or before their time is over. A pair
-    that has begun is completed.
+    without its injection, with the width or the proof that was asked for, or before their time is
+    over. A pair that has begun is completed.
     """
     rule = sweep.plan.pairs
     if rule is None:

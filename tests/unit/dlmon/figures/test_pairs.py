@@ -13,6 +13,7 @@ from dlmon.figures.pairs import (
     pair_findings,
     pair_table,
     pairs_json,
+    pairs_text,
     part_table,
     progress_text,
     side_names,
@@ -129,6 +130,16 @@ def test_the_progress_says_how_many_pairs_are_missing():
     loose = [(0.2, 0.2), (0.2, 0.3), (0.2, 0.16), (0.2, 0.22), (0.2, 0.18)]
     assert "more pairs" in progress_text(experiment(loose))
     assert progress_text(experiment(SLOWER)) == "5 pairs"
+
+
+def test_a_try_says_that_fewer_pairs_may_prove_a_difference():
+    plan = pairs_plan()
+    tried = Sweep(replace(plan, pairs=replace(plan.pairs, until_proven=True)))
+    assert progress_text(tried) == (
+        "3 pairs may prove it, or the first 5 pairs say how many it takes"
+    )
+    assert "until a difference is proven, or ± 2 % or for 1:00:00" in pairs_text(tried.plan)
+    assert "proven" not in progress_text(experiment([])) + pairs_text(plan)
 
 
 def test_a_page_keeps_the_names_of_the_sides_and_leaves_out_how_often_was_sampled(tmp_path):

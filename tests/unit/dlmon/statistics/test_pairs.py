@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.statistics.pairs import FIRST_PAIRS, paired_ratio, pairs_needed
+from dlmon.statistics.pairs import FIRST_PAIRS, is_proven_early, paired_ratio, pairs_needed
 
 RATIOS = st.lists(st.floats(0.2, 5), min_size=2, max_size=40)
 
@@ -49,6 +49,36 @@ def test_the_first_pairs_say_how_many_it_takes():
     assert pairs_needed([*spread, 1.5, 0.5], 0.02) > needed
     assert paired_ratio([*spread, *[1.0] * (needed - len(spread))]).half_width <= 0.02
     assert pairs_needed([1.0] * FIRST_PAIRS, 0.02) == FIRST_PAIRS
+
+
+def test_an_early_look_needs_a_clear_difference_and_three_pairs():
+    assert is_proven_early([2.0, 2.1, 2.05])
+    assert is_proven_early([0.5, 0.48, 0.49])
+    assert not is_proven_early([2.0, 2.0])
+    assert not is_proven_early([1.0, 1.0, 1.0])
+    # Its interval of 95 % leaves out 1 as well.
+    assert paired_ratio([1.3, 1.4, 1.6]).is_proven
+    assert not is_proven_early([1.3, 1.4, 1.6])
+    # Looks are planned, so that they may not add up.
+    assert not is_proven_early([2.0] * 6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize(("truth", "least", "most"), [(1.0, 0.0, 0.065), (2.0, 0.99, 1.0)])
+def test_early_looks_claim_hardly_more_than_is_there(spread, truth, least, most):
+    source, tries, claimed, held = random.Random(7), 2000, 0, 0
+    for _ in range(tries):
+        ratios = []
+        while len(ratios) < (pairs_needed(ratios, 0.1) or FIRST_PAIRS):
+            ratios.append(truth * math.exp(source.gauss(0, spread)))
+            if is_proven_early(ratios):
+                break
+        ratio = paired_ratio(ratios)
+        claimed += ratio.is_proven
+        held += ratio.holds(truth)
+    assert least <= claimed / tries <= most
+    assert held / tries >= 0.92
 
 
 @pytest.mark.slow

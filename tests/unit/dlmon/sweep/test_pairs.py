@@ -25,9 +25,10 @@ from dlmon.sweep.progress import Sweep
 STEAL = {Doubt.STEAL: "steal 5 %"}
 
 
-def experiment(*pairs, to=0.02, for_s=3600.0):
+def experiment(*pairs, to=0.02, for_s=3600.0, until_proven=False):
     """Return an experiment whose runs took so long for a sample, or had such results."""
-    sweep = Sweep(pairs_plan(to=to, for_s=for_s))
+    plan = pairs_plan(to=to, for_s=for_s)
+    sweep = Sweep(replace(plan, pairs=replace(plan.pairs, until_proven=until_proven)))
     for repeat, pair in enumerate([(1.0, 1.0), *pairs]):
         for side, run in enumerate(pair):
             result = result_of(run) if isinstance(run, float) else run
@@ -111,6 +112,18 @@ def test_a_clear_difference_alone_is_no_reason_to_end():
     far_apart = [(1.0, 2.0), (1.0, 2.4), (1.0, 1.7), (1.0, 2.1), (1.0, 1.9)]
     assert verdict_of(experiment(*far_apart)).ratio.is_proven
     assert not is_enough(experiment(*far_apart))
+
+
+def test_a_try_ends_once_a_difference_is_proven():
+    gain = [(1.0, 0.5), (1.0, 0.48), (1.0, 0.49)]
+    assert not is_enough(experiment(*gain))
+    assert not is_enough(experiment(*gain[:2], until_proven=True))
+    tried = experiment(*gain, until_proven=True)
+    assert is_enough(tried)
+    assert verdict_of(tried).missing == 0
+    assert verdict_of(tried).ratio.half_width > 0.02
+    alike = [(1.0, 1.1), (1.0, 0.9), (1.0, 1.0)]
+    assert not is_enough(experiment(*alike, until_proven=True))
 
 
 def test_it_ends_before_its_time_is_over():

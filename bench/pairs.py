@@ -98,8 +98,9 @@ def main() -> None:
             held, claimed, pairs = simulate(noise, truth, until_proven)
             rule = "until proven, " if until_proven else ""
             print(
-                f"{rule}ratio {truth:.3f}: the interval holds it in {100 * held:.1f} %, a difference "
-                f"is claimed in {100 * claimed:.1f} % of {EXPERIMENTS:,}, after {pairs:.1f} pairs"
+                f"{rule}ratio {truth:.3f}: the interval holds it in {100 * held:.1f} %, a "
+                f"difference is claimed in {100 * claimed:.1f} % of {EXPERIMENTS:,}, "
+                f"after {pairs:.1f} pairs"
             )
     for name, vary in (("the same", "env:SIDE=1,2"), ("slower", "env:SLEEP_MS=0,0.1")):
         verdicts = []

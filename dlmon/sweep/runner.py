@@ -172,6 +172,10 @@ class SweepRun:
             self.writer.close()
             self.ended = True
 
+    def take(self, slot: Slot, outcome: Outcome) -> None:
+        """Record a run that was made before."""
+        self._write(Ended(slot, outcome, time.time()))
+
     leaves_jobs = False
     """True if its runs go on, and begin, after this process has ended."""
 

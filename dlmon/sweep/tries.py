@@ -12,7 +12,7 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.log.folder import LogError
 from dlmon.protocol.job import Job, Refused
 from dlmon.quantities import RUN_CORES
-from dlmon.records import Batches, Event, PairRule, RunStatus, Status
+from dlmon.records import Batches, Event, Outcome, PairRule, RunStatus, Slot, Status
 from dlmon.records.record import record
 from dlmon.records.words import Word
 from dlmon.session.follower import SessionFollower
@@ -21,9 +21,9 @@ from dlmon.session.snapshot import Snapshot
 from dlmon.sweep.candidates import Candidate, FirstRun, candidates_of, first_run_of
 from dlmon.sweep.hosts import LocalHost
 from dlmon.sweep.pair_causes import loss_difference
-from dlmon.sweep.pairs import broken_run, least_seconds, verdict_of
+from dlmon.sweep.pairs import BASE, broken_run, least_seconds, verdict_of
 from dlmon.sweep.plan import SweepError
-from dlmon.sweep.progress import Sweep
+from dlmon.sweep.progress import Sweep, outcome_of
 from dlmon.sweep.runner import NEVER_STEADY, POLL_S, SHOWN_LINES, SweepRun
 
 # Sensors read the CPU once a second.
@@ -97,12 +97,14 @@ class FirstSession:
         snapshot: its figures.
         problem: why there is nothing to choose from; None if it trained.
         run: what the choice of injections depends on.
+        outcome: its outcome as the first run of one side, which needs no other.
     """
 
     id: str
     snapshot: Snapshot
     problem: str | None
     run: FirstRun | None
+    outcome: Outcome | None = None
 
 
 class TryRun:
@@ -196,6 +198,8 @@ class TryRun:
                 run = self._begin(tried.candidate, replace(self._rule, for_s=for_s))
                 run.on_event, self.experiment = self.on_event, run
                 self.tries[number] = replace(tried, id=run.writer.header.id, sweep=run.sweep)
+                if first.outcome is not None and first.outcome.status is RunStatus.COMPLETED:
+                    run.take(Slot(BASE, 0), first.outcome)
                 await make_runs(run)
         except (LogError, SweepError, OSError) as error:
             self.problem = str(error)
@@ -237,9 +241,9 @@ class TryRun:
         follower = await host.follow(answer)
         assert isinstance(follower, SessionFollower)
         self.follower = follower
-        is_ended = joins_batches = False
+        has_window = is_ended = joins_batches = False
         while (records := follower.poll()) or follower.running:
-            has_window = _has_window(follower.session, window_s)
+            has_window = has_window or _has_window(follower.session, window_s)
             if not is_ended and (has_window or time.monotonic() - began_at > rule.for_s):
                 is_ended = True
                 host.stop()
@@ -254,7 +258,8 @@ class TryRun:
         elif problem is None and (run is None or snapshot.samples_per_second is None):
             problem = "no steady training was seen"
         await host.finish_run()
-        return FirstSession(answer.session, snapshot, problem, run)
+        outcome = outcome_of(result, answer.session, None, problem, has_window)
+        return FirstSession(answer.session, snapshot, problem, run, outcome)
 
 
 def _has_window(session: Session, window_s: float) -> bool:

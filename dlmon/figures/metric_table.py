@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dlmon.figures import units
-from dlmon.figures.report.curves import curves_of
+from dlmon.figures.report.curves import curves_of, metric_text
 from dlmon.log.folder import id_of
 from dlmon.metric_files.file_session import FileSource
 from dlmon.metric_files.find import FoundRun
@@ -61,16 +62,17 @@ def table_lines(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         if "problem" in row:
             yield f"  {row['problem']}"
             continue
-        parts = [f"last {_text(row['last'])} {row.get('unit', '')}".rstrip()]
+        write = partial(_text, row["metric"])
+        parts = [f"last {write(row['last'])} {row.get('unit', '')}".rstrip()]
         if "points" in row:
             step = "" if row["last_step"] is None else f" at step {row['last_step']:,.0f}"
             parts[0] += step
-            parts.append(f"{_text(row['least'])} to {_text(row['most'])}")
+            parts.append(f"{write(row['least'])} to {write(row['most'])}")
             parts.append(units.counted(row["points"], "value"))
             if row["not_numbers"]:
                 parts.append(f"{row['not_numbers']:,} × NaN or infinite")
         yield f"  {row['metric']:{width}}  {', '.join(parts)}"
 
 
-def _text(value: float | None) -> str:
-    return "–" if value is None else units.metric(value)
+def _text(name: str, value: float | None) -> str:
+    return "–" if value is None else metric_text(name, value)

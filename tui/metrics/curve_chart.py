@@ -17,6 +17,7 @@ from dlmon.render.wrap import shortened
 from dlmon.session.learning import drawable
 from tui.drawing.time_axis import TimeAxis, TimeLabels
 from tui.widgets.chart import BEHIND, POINT, Chart, ChartPicture, Dot
+from tui.widgets.lines import first_parts
 
 Columns = tuple[float | None, ...]
 
@@ -28,7 +29,7 @@ SIGNS = ("━━", "⠒ ⠒", "⠂ ⠂", "╌╌", "┄┄", "┈┈")
 """The lines of the runs in a legend, in order."""
 _NOTHING = ChartPicture()
 _LOG_MARGIN = 0.02
-_LONGEST_TITLE, _BORDER_CELLS = 24, 8
+_LONGEST_TITLE, _LEAST_TITLE, _BORDER_CELLS = 24, 6, 5
 # Closer dots would hide the line.
 _COLUMNS_PER_DOT = 12
 NO_SMOOTHING = "no"
@@ -87,12 +88,17 @@ class CurveChart(Chart):
             at_cursor = None
             if (x := below.cursor) is not None:
                 at_cursor = [columns_of(curve, axis)[x] for _, curve in curves]
-            right = " · ".join(value_texts([curve for _, curve in curves], at_cursor))
+            texts = value_texts(name, [curve for _, curve in curves], at_cursor)
+            right = " · ".join(texts)
             with_unit = f"{right} {unit_of([curve for _, curve in curves])}".strip()
-            title_cells = cell_len(title_of(name))
-            if title_cells + cell_len(with_unit) + _BORDER_CELLS <= self.size.width:
-                right = with_unit
-        room = max(_LONGEST_TITLE, self.size.width - cell_len(right) - _BORDER_CELLS)
+            room, title_cells = self.size.width - _BORDER_CELLS, cell_len(title_of(name))
+            written = (with_unit, right, right.removeprefix("train "))
+            fits = (text for text in written if title_cells + cell_len(text) <= room)
+            # The name is cut before a number.
+            right = first_parts(
+                next(fits, written[-1]), room - min(title_cells, _LEAST_TITLE), " · "
+            )
+        room = max(_LEAST_TITLE, self.size.width - cell_len(right) - _BORDER_CELLS)
         picture = picture_of(curves, axis, below, reason, least_span, style)
         gaps = sum(curve.not_numbers for _, curve in curves)
         # Only a logarithmic axis has labels of its own.

@@ -265,7 +265,9 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     def _lay_out(self, names: Collection[str]) -> None:
         """Show a chart for each name that matches the filter; the grid scrolls if it must."""
         grid = self.query_one(ChartGrid)
-        self._groups = list(dict.fromkeys(filter(None, map(group_of, names))))
+        groups = list(dict.fromkeys(filter(None, map(group_of, names))))
+        # A single group leaves nothing to choose from.
+        self._groups = groups if len(groups) > 1 else []
         names = list(filter(self._is_searched, names))
         self._left_out = max(0, len(names) - _MOST_CHARTS)
         names = names[:_MOST_CHARTS]
@@ -338,7 +340,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     def _group_text(self) -> str:
         if self._group != _ALL_GROUPS:
             return f"group {self._group}/"
-        if len(self._groups) < 2:
+        if not self._groups:
             return ""
         named = " ".join(f"{group}/" for group in self._groups[:_MOST_NAMED])
         more = f" and {len(self._groups) - _MOST_NAMED} more" * (len(self._groups) > _MOST_NAMED)
@@ -348,7 +350,9 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         if self._x_axis == TIME:
             return units.clock(t_ns / 1e9)
         count = t_ns / self._unit_ns
-        return f"{count:,.1f} epochs" if self._x_axis == EPOCHS else f"{count:,.0f} {self._x_axis}"
+        if self._x_axis == EPOCHS:
+            return f"{f'{count:,.1f}'.removesuffix('.0')} epochs"
+        return f"{count:,.0f} {self._x_axis}"
 
     def _show_runs(self, text: str) -> None:
         """Write the legend of the runs, and a text after it, in up to `_LEGEND_ROWS` rows."""
@@ -385,7 +389,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         """Show the metrics of the next group, which is named before a `/`; after the last, all."""
         groups = [_ALL_GROUPS, *self._groups]
         if len(groups) == 1:
-            self.notify("these metrics have no groups: a group is what is before a / in a name")
+            self.notify("these metrics have no two groups: a group is what is before a / in a name")
         at = groups.index(self._group) if self._group in groups else 0
         self._group = groups[(at + 1) % len(groups)]
         self.filter(self._typed)

@@ -112,7 +112,7 @@ class RunCurves(CurveChart):
             right = " ".join(
                 (
                     shortened(name, self.size.width // 2),
-                    *value_texts([curves[chosen]], None),
+                    *value_texts(LOSS, [curves[chosen]], None),
                     curves[chosen].unit,
                 )
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from statistics import fmean
 
@@ -408,6 +409,7 @@ _MOST_SESSIONS = 16
 Points = list[tuple[int, float | None]]
 """The time of each value in ns from the start of the session, and the value; None if no number."""
 _TRAINING = "training"
+_COUNTS = ("epoch", "epochs", "step", "steps")
 _VALIDATION = "validation, at the end of each epoch"
 
 
@@ -512,27 +514,35 @@ def unit_of(curves: Sequence[Curve]) -> str:
     return next((curve.unit for curve in curves if curve.unit), "")
 
 
-def value_texts(curves: Sequence[Curve], at_cursor: Sequence[float | None] | None) -> list[str]:
+def value_texts(
+    name: str, curves: Sequence[Curve], at_cursor: Sequence[float | None] | None
+) -> list[str]:
     """Write each run's value, now or at the cursor; of a single run the newest validation too."""
-    unit = unit_of(curves)
+    unit, write = unit_of(curves), partial(_value_text, name)
     if at_cursor is not None:
-        return [_value_text(value, unit) for value in at_cursor[:_MOST_RUNS]]
+        return [write(value, unit) for value in at_cursor[:_MOST_RUNS]]
     texts = []
     for curve in curves[:_MOST_RUNS]:
         newest = curve.newest if curve.newest is not None else curve.series.newest
         newest = newest and curve.factor * newest
-        texts.append(curve.why or _value_text(newest, unit))
+        texts.append(curve.why or write(newest, unit))
     if len(curves) == 1 and (validations := curves[0].validations):
         # The line and the dots of one chart are told apart by their names.
-        newest_text = curves[0].why_validation or _value_text(validations[-1][1], unit)
+        newest_text = curves[0].why_validation or write(validations[-1][1], unit)
         has_line = curves[0].newest is not None or curves[0].series.newest is not None
         texts = [f"train {text}" for text in texts if has_line or text != "–"]
         texts.append(f"{VALIDATION_MARK} val {newest_text}")
     return texts
 
 
-def _value_text(value: float | None, unit: str) -> str:
+def _value_text(name: str, value: float | None, unit: str) -> str:
     """Write a value; a metric, which has no unit, gets more digits."""
     if value is None:
         return "–"
-    return units.rate(value) if unit else units.metric(value)
+    return units.rate(value) if unit else metric_text(name, value)
+
+
+def metric_text(name: str, value: float) -> str:
+    """Write a value of a metric; whole if it counts something: 4 epochs, not 4.0000."""
+    counts = name.rpartition("/")[2].lower() in _COUNTS
+    return f"{value:,.0f}" if counts and value == round(value) else units.metric(value)

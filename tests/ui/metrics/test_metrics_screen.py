@@ -6,13 +6,19 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import OneScreen, screen_text, until
 from fakes.states import on_stage
+from rich.cells import cell_len
+from textual.geometry import Size
 
 from dlmon.cli.start import Start
+from dlmon.comparison.compared_run import Curve
+from dlmon.figures.report.curves import metric_text
 from dlmon.metric_files.file_session import FileSource
 from dlmon.metric_files.find import find_runs
 from dlmon.records import Metrics
 from dlmon.session.follower import SessionFollower
+from dlmon.statistics.series import Series
 from tui.app import DlmonApp
+from tui.drawing.time_axis import TimeAxis
 from tui.live.live_screen import LiveScreen
 from tui.live.replay_screen import ReplayScreen
 from tui.messages import ShowMetrics
@@ -322,6 +328,42 @@ async def test_a_file_without_times_is_drawn_over_steps_by_group_and_by_pattern(
         await pilot.press("g", "g", "slash", *"perf/*1")
         await begin(app, pilot)
         assert names(app) == ["perf/1", "perf/11", "perf/21", "perf/31"]
+
+
+def test_a_number_is_never_cut_but_the_name_before_it():
+    series = Series()
+    series.add(0, 1, 0.6405)
+    accuracy = Curve(series, 0, validations=((0, 0.35),), newest=0.6405)
+    for width, title in ((37, "Accuracy"), (28, ""), (24, "")):
+        chart = CurveChart()
+        chart._size = Size(width, 8)
+        chart.show_curves("accuracy", [(0, accuracy)], TimeAxis(0, 1, 10, 0))
+        name, _, right = chart._title_texts
+        # Cut are the name, and whole values.
+        assert right.removesuffix(" …").removesuffix(" ·").endswith(("val 0.3500", "0.6405"))
+        assert name.startswith(title)
+        assert cell_len(name) + cell_len(right) + 5 <= width
+
+
+def test_what_counts_epochs_or_steps_is_a_whole_number():
+    assert metric_text("dlmon/epochs", 4.0) == "4"
+    assert metric_text("train/step", 12_000.0) == "12,000"
+    assert metric_text("epoch", 3.25) == "3.2500"
+    assert metric_text("loss", 4.0) == "4.0000"
+
+
+async def test_a_single_group_is_none_to_choose(tmp_path):
+    path = tmp_path / "single.csv"
+    path.write_text("step,loss,dlmon/epochs\n1,0.5,1\n2,0.25,2\n")
+    source = FileSource(find_runs(path)[0])
+    app = OneScreen(MetricsScreen([source], ["single"], reads=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        before = names(app)
+        await pilot.press("g")
+        await begin(app, pilot)
+        assert names(app) == before
+        assert "no two groups" in str([n.message for n in app._notifications])
 
 
 async def test_a_run_has_the_name_that_its_file_tells(table):

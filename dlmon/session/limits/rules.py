@@ -22,6 +22,7 @@ from dlmon.session.limits.run_samples import (
     MOSTLY,
     RunSamples,
     count_of,
+    mean_of,
     program_name,
 )
 
@@ -236,6 +237,8 @@ ONE_CORE_PCT = 125.0
 FREE_SHARE = 0.5
 """A GPU with this share of its memory free has room for a larger batch."""
 LOW_POWER, AT_POWER_LIMIT = 0.5, 0.9
+CLOCK_SHARE = 0.03
+"""A power cap that leaves the clock this close to its maximum doesn't limit a run."""
 # A copy reaches about 90 % of the bandwidth; a large matrix product, of the tensor cores.
 BANDWIDTH_PCT, TENSOR_PCT, FEW_SMS_PCT = 70.0, 60.0, 30.0
 # From this share of the time on, waiting for data is reported.
@@ -302,12 +305,13 @@ def gpu_works(run: RunSamples) -> Evidence | None:
     power = []
     if power_w is not None:
         power = [f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"]
+    trains = run.gpu_verb("it trains", "they train", "it trained", "they trained")
+    often = [f"busy {figure} while {trains}"] if figure else []
     slowed = _slowed_by(run)
     if slowed:
         rules, causes = zip(*slowed, strict=True)
         # With the power in the figures, the words for a power cap say nothing more.
         named = list(causes[rules[0] == "gpu-power-cap" and bool(power) :])
-        often = [f"busy {figure} of the time"] if figure else []
         at = f": {named[0]}" if named else "".join(f" at {watts}" for watts in power)
         power = power if named else []
         reasons = (f"{name} {run.gpu_is} slowed{at}", *named[1:], *power, *often)
@@ -322,9 +326,8 @@ def gpu_works(run: RunSamples) -> Evidence | None:
         reasons = (f"{name} {works} near {run.gpu_its} power limit", *power)
         return Evidence("gpu-near-power", figure, reasons, share=share)
     at_power = [f"at {watts}" for watts in power]
-    busy = f"busy {figure} of the time"
     if (of_counter := _by_counters(run)) is not None:
-        return replace(of_counter, reasons=(*of_counter.reasons, *at_power, busy), share=share)
+        return replace(of_counter, reasons=(*of_counter.reasons, *at_power, *often), share=share)
     advice = ""
     if of_power is not None and of_power < LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each kernel more to do.
@@ -412,9 +415,24 @@ def _slowed_by(run: RunSamples) -> list[tuple[str, str]]:
         slowed.append(("gpu-power-brake", f"HW power brake (external){often[_POWER_BRAKE]}"))
     if _SLOWDOWN in often and not {"hardware thermal slowdown", _POWER_BRAKE} & often.keys():
         slowed.append(("gpu-slowdown", f"HW slowdown{often[_SLOWDOWN]}"))
-    if _POWER_CAP in often:
+    if _POWER_CAP in often and _cap_matters(run):
         slowed.append(("gpu-power-cap", f"{'SW ' * is_nvidia}power cap{often[_POWER_CAP]}"))
     return slowed
+
+
+def _cap_matters(run: RunSamples) -> bool:
+    """Return whether a power cap may slow the GPUs by more than `CLOCK_SHARE`.
+
+    No work takes longer by more than the clock is below its maximum. It may if that is unknown.
+    """
+    most_mhz = {gpu.index: gpu.sm_max_mhz for gpu in run.facts.gpus or ()}
+    clocks = [
+        gpu.sm_mhz / most
+        for gpu in run.gpus
+        if _POWER_CAP in (gpu.throttle or ()) and gpu.sm_mhz and (most := most_mhz.get(gpu.index))
+    ]
+    share = mean_of(clocks)
+    return share is None or run.reaches(1 - share, CLOCK_SHARE)
 
 
 def one_core(run: RunSamples) -> Evidence | None:

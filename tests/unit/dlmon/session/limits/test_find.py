@@ -468,23 +468,23 @@ SAID = {
     "gpu-memory": [
         said(
             "GPU BANDWIDTH 78 %: GPU 0 works near its memory bandwidth, at 90 of 120 W, busy 97 %"
-            " of the time.",
+            " while it trains.",
             with_gpu(dram_pct=78.3, tensor_pct=71.0, sm_active_pct=95.0),
             "move less memory: a smaller data type, or kernels that a compiler fuses",
         )
     ],
     "gpu-tensor": [
         said(
-            "TENSOR CORES 71 %: GPU 0 is busy with matrix products, at 90 of 120 W, busy 97 % of "
-            "the time.",
+            "TENSOR CORES 71 %: GPU 0 is busy with matrix products, at 90 of 120 W, busy 97 % while "
+            "it trains.",
             with_gpu(dram_pct=30.0, tensor_pct=71.0, sm_active_pct=95.0),
             "",
         )
     ],
     "gpu-kernels": [
         said(
-            "SMALL KERNELS: GPU 0 is busy, 20 % of its SMs active, at 90 of 120 W, busy 97 % of "
-            "the time.",
+            "SMALL KERNELS: GPU 0 is busy, 20 % of its SMs active, at 90 of 120 W, busy 97 % while "
+            "it trains.",
             with_gpu(dram_pct=5.0, tensor_pct=3.0, sm_active_pct=20.4),
             "run fewer, larger kernels: compile the model, or use CUDA graphs",
         ),
@@ -496,7 +496,7 @@ SAID = {
     ],
     "gpu-power-cap": [
         said(
-            "POWER CAP: GPU 0 is slowed at 118 of 120 W, busy 97 % of the time.",
+            "POWER CAP: GPU 0 is slowed at 118 of 120 W, busy 97 % while it trains.",
             with_gpu(power_w=118.0, throttle=("power cap",)),
             "raise the power limit above 120 W, if the card allows it",
         ),
@@ -504,28 +504,28 @@ SAID = {
     ],
     "gpu-power-brake": [
         said(
-            "POWER BRAKE: GPU 0 is slowed: HW power brake (external), 90 of 120 W, busy 97 % of "
-            "the time.",
+            "POWER BRAKE: GPU 0 is slowed: HW power brake (external), 90 of 120 W, busy 97 % while "
+            "it trains.",
             with_gpu(throttle=("hardware slowdown", "power brake")),
         )
     ],
     "gpu-thermal": [
         said(
-            "GPU HOT: GPU 0 is slowed: SW thermal slowdown at 91 °C, 90 of 120 W, busy 85 % of "
-            "the time.",
+            "GPU HOT: GPU 0 is slowed: SW thermal slowdown at 91 °C, 90 of 120 W, busy 85 % while "
+            "it trains.",
             with_gpu(
                 utilization_pct=85, throttle=("thermal slowdown",), temperature_c=91, fan_pct=40
             ),
             "cool the GPU better: 91 °C, fan at 40 %",
         ),
         said(
-            "GPU HOT: GPU 0 is slowed: SW thermal slowdown, 90 of 120 W, busy 97 % of the time.",
+            "GPU HOT: GPU 0 is slowed: SW thermal slowdown, 90 of 120 W, busy 97 % while it trains.",
             with_gpu(throttle=("thermal slowdown",), temperature_c=None),
             "cool the GPU better",
         ),
         said(
-            "GPU HOT: GPU 0 is slowed: HW thermal slowdown at 61 °C, 90 of 120 W, busy 97 % of "
-            "the time.",
+            "GPU HOT: GPU 0 is slowed: HW thermal slowdown at 61 °C, 90 of 120 W, busy 97 % while "
+            "it trains.",
             with_gpu(throttle=("hardware slowdown", "hardware thermal slowdown")),
         ),
         said(
@@ -535,11 +535,30 @@ SAID = {
     ],
     "gpu-slowdown": [
         said(
-            "GPU SLOWDOWN: GPU 0 is slowed: HW slowdown, 90 of 120 W, busy 97 % of the time.",
+            "GPU SLOWDOWN: GPU 0 is slowed: HW slowdown, 90 of 120 W, busy 97 % while it trains.",
             with_gpu(throttle=("hardware slowdown",)),
         )
     ],
 }
+
+
+def test_a_power_cap_that_takes_little_of_the_clock_is_no_limit():
+    facts = replace(FACTS, gpus=(GpuFacts(0, "GTX", sm_max_mhz=1_911),))
+
+    def rule(*clocks_mhz, facts=facts):
+        gpu = {"power_w": 118.0, "throttle": ("power cap",)}
+        samples = [with_gpu(**gpu, sm_mhz=mhz) for mhz in clocks_mhz * 20]
+        return find_limit(samples, facts, gpus=(0,)).rule
+
+    assert rule(1_860) == "gpu-near-power"
+    assert rule(1_840) == "gpu-power-cap"
+    # Where its cost is unknown, the driver's word counts.
+    assert rule(None) == rule(1_860, facts=FACTS) == "gpu-power-cap"
+    # The clock of a GPU that rests for a moment tells nothing of its cap.
+    capped = with_gpu(power_w=118.0, throttle=("power cap",), sm_mhz=1_900)
+    resting = with_gpu(power_w=118.0, throttle=(), sm_mhz=139)
+    limit = find_limit([*[capped] * 15, *[resting] * 5], facts, gpus=(0,))
+    assert limit.rule == "gpu-near-power"
 
 
 def test_only_nvidias_throttling_is_that_of_software_or_hardware():

@@ -41,6 +41,7 @@ from dlmon.statistics.ratios import Error, Ratio, ratio_of
 _MANY_DEGREES = 1e6
 
 KINDS = ("this", "earlier", "published")
+INCLUDES_COMPILE = "first epoch includes compile"
 
 Reference = tuple[str | None, Published | None]
 """The reference of a comparison: the id of a session, or a published time."""
@@ -64,6 +65,7 @@ class ComparisonRow:
         low, high: the band of `value`; None if published or not known.
         projected: the value stands for an epoch or a run that has not ended.
         missing: the parts that the projection lacks; such a row has no rank.
+        includes_compile: the time of an epoch holds that of the compilation.
         comparable: the work is the same as this run's, so a factor is meaningful.
         badges: remarks about the value.
         usd_per_hour: the price of an hour of the machine, if known.
@@ -79,6 +81,7 @@ class ComparisonRow:
     high: float | None = None
     projected: bool = False
     missing: str | None = None
+    includes_compile: bool = False
     comparable: bool = True
     badges: tuple[str, ...] = ()
     year: int | None = None
@@ -174,7 +177,10 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         badges.append(f"projected{from_steps}")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
-    if isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out:
+    is_first = (
+        isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out
+    )
+    if is_first:
         badges.append("1 epoch, compile included" if run.compiles else "first epoch only")
     is_this = kind == "this"
     return ComparisonRow(
@@ -186,6 +192,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         high=timing.high,
         projected=timing.projected,
         missing=missing,
+        includes_compile=is_first and run.compiles,
         comparable=not missing,
         badges=(*badges, *run.warnings.values()),
         year=None if is_this else year_of(run.wall),
@@ -266,7 +273,8 @@ def _published_row(
 def beside(this: ComparisonRow | None, other: ComparisonRow, steady: bool) -> Ratio | str:
     """Return the speed of this run as a multiple of `other`, or the reason why it is unknown.
 
-    A projection that lacks a part doesn't compare, nor one of a run that isn't `steady` yet.
+    A projection that lacks a part doesn't compare, nor one of a run that isn't `steady` yet. Nor
+    does the first epoch with a published time if it holds the compilation.
 
     The interval allows only for the variation within each run (see `Ratio.basis`). A published
     figure counts as exact.
@@ -278,6 +286,8 @@ def beside(this: ComparisonRow | None, other: ComparisonRow, steady: bool) -> Ra
     if this.missing:
         return f"{this.missing} not measured"
     is_published = other.kind == "published"
+    if is_published and this.includes_compile:
+        return INCLUDES_COMPILE
     errors = [_error_of(row) for row in ((this,) if is_published else (this, other))]
     return ratio_of([this.pace], [other.pace], within=errors) or "this run has no figure yet"
 

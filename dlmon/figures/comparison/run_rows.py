@@ -12,7 +12,14 @@ from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
 from dlmon.comparison.compared_run import BACKEND, RunFigures, cpus_of
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import Published, PublishedDevice, find_device
-from dlmon.comparison.references import ComparisonRow, Reference, beside, compare, missing_part
+from dlmon.comparison.references import (
+    INCLUDES_COMPILE,
+    ComparisonRow,
+    Reference,
+    beside,
+    compare,
+    missing_part,
+)
 from dlmon.comparison.same_script import is_same_work, script_of
 from dlmon.comparison.sides import (
     Difference,
@@ -147,6 +154,8 @@ class Comparison:
             return difference("; ".join(published[0].badges))
         if self.this.missing:
             return f"not compared: {self.this.missing} not measured"
+        if self.this.includes_compile:
+            return INCLUDES_COMPILE
         nearest = self.nearest
         return "" if nearest is None else self.against(nearest)
 

@@ -11,7 +11,7 @@ from fakes.scripts import script_session
 
 from dlmon.comparison.conditions import Conditions
 from dlmon.comparison.published import Published
-from dlmon.comparison.references import ComparisonRow
+from dlmon.comparison.references import ComparisonRow, beside
 from dlmon.comparison.sides import THROUGHPUT
 from dlmon.figures.comparison import side_rows
 from dlmon.figures.comparison.earlier_runs import EARLIER_SESSIONS, earlier_sessions
@@ -262,6 +262,22 @@ def test_a_lone_epoch_says_beside_others_that_it_holds_the_compilation():
     badge = "1 epoch, compile included"
     badges = {row.session: row.badges for row in found.rows if row.kind != "published"}
     assert badges == {session(epochs=1).header.id: (badge,), "earlier": (badge,), "longer": ()}
+
+
+def test_an_epoch_that_compiles_is_not_compared_with_published_ones():
+    first, second = (
+        comparison_of(session(reached="training", ended=ended), [entry()]) for ended in (1, 2)
+    )
+    assert first.against_nearest() == "first epoch includes compile"
+    published = [row for row in first.rows if row.kind == "published" and row.comparable]
+    assert published
+    assert {first.factor(row) for row in published} == {"first epoch includes compile"}
+    # Its throughput, which knows no compilation, compares with that of the run before.
+    assert "the run before" in first.against_before()
+    assert second.against_nearest().startswith("1.017× as slow as NVIDIA GTX 1060")
+    # Nor does PyTorch compile.
+    (this,) = [row for row in first.rows if row.kind == "this"]
+    assert isinstance(beside(replace(this, includes_compile=False), published[0], True), Ratio)
 
 
 @pytest.mark.parametrize(

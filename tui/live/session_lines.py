@@ -348,22 +348,25 @@ class BreakdownLine(GrowingLines):
     def _time_row(self, snapshot: Snapshot, width: int) -> TextRow:
         """Return the parts of the time, with seconds if the run is over and they fit.
 
+        Without room for the names of all, the smallest ones are summed up.
         The wait for data has one figure on the screen: as a part of a step, if the parts are known.
         """
         spent_s = dict(snapshot.time_breakdown)
         if snapshot.judged_parts is not None:
             in_steps_s = spent_s.get(TimePart.TRAINING, 0.0) + spent_s.pop(TimePart.DATA_WAIT, 0.0)
             spent_s[TimePart.TRAINING] = in_steps_s
-        rows = in_short(breakdown_rows(spent_s, names_of(snapshot)), _LARGEST)
+        all_rows = breakdown_rows(spent_s, names_of(snapshot))
         parts: Sequence[_Part] = ()
-        for with_seconds in (snapshot.result is not None, False):
+        for most in (_LARGEST, *range(_LARGEST, 0, -1)):
+            # The first time with seconds.
+            with_seconds = not parts and snapshot.result is not None
             parts = [
                 (
                     f"{row.name} {f'{units.seconds(row.seconds)}, ' * with_seconds}{row.percent} %",
                     row.share,
                     TIME_STYLES[row.part],
                 )
-                for row in rows
+                for row in in_short(all_rows, most)
             ]
             if _legend_width(parts) + len(_TIME) + _SHORTEST_BREAKDOWN <= width:
                 break

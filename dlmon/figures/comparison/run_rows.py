@@ -541,7 +541,7 @@ def basis_of(snapshot: Snapshot) -> str:
         return "mean" if p95 is None else f"mean, p95 {units.milliseconds(p95)}"
     if timing is not None and timing.projected:
         missing = missing_part(timing, snapshot.why)
-        return f"projected without {missing}" if missing else "projected"
+        return f"{missing} not included" if missing else "projected"
     if per_epoch is None or timing is snapshot.run_seconds:
         return "measured" if timing is not snapshot.run_seconds else "measured, without the start"
     # The number of epochs is shown below.

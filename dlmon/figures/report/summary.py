@@ -165,7 +165,7 @@ def _what_ran(outcome: SessionOutcome) -> Iterator[Row]:
 def _compared(outcome: SessionOutcome) -> Iterator[Row]:
     snapshot, run = outcome.snapshot, outcome.snapshot.run_seconds
     if run is not None and timing_of(snapshot) is run:
-        basis = f"projected{_left_out(run, snapshot)}" if run.projected else "without the start"
+        basis = f"{'projected, ' * run.projected}without the start{_left_out(run, snapshot)}"
         yield "whole run", f"{units.band(run)} ({basis})"
     if snapshot.seconds_per_epoch is not None:
         yield "seconds per epoch", _epoch_text(snapshot.seconds_per_epoch, snapshot)

@@ -396,6 +396,18 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
     assert shown(BreakdownLine(), paused, at_start, width=76, height=1) == [here]
 
 
+@pytest.mark.parametrize("width", [76, 116, 196])
+def test_all_that_the_bar_of_the_time_shows_is_named_beside_it(width):
+    parts = (TimePart.STARTUP, TimePart.COMPILING, TimePart.TRAINING, TimePart.OPENINGS)
+    parts = (*parts, TimePart.VALIDATION, TimePart.CHECKPOINT)
+    spent_s = dict(zip(parts, (9.0, 5.0, 60.0, 8.0, 4.0, 14.0), strict=True))
+    for is_over in (False, True):
+        run = folded(recorded_session()).snapshot(is_over=True) if is_over else TRAINING
+        row = shown(BreakdownLine(), replace(run, time_breakdown=spent_s), width=width, height=1)
+        _, bar, legend = row[0].split("  ", 2)
+        assert {*bar} == {*legend} & {*"█▓▒░·"}
+
+
 # ---- of a run that failed, is over, or never trained ----
 
 WITHOUT_LIMIT = replace(COMPLETED, limit=None, samples_per_second=None)

@@ -89,7 +89,7 @@ class PanelRows:
 
 FRAME = 2
 BROAD = 160
-"""From this width on, the loss is one of the charts over time."""
+"""From this width on, the charts over time get more than half of it."""
 TALL, SMALL_FIGURE, LARGE_FIGURE = 24, 2, 4
 """From this height on, the figure has large digits; the rows of both."""
 # A comparison and the parts of a step both have panels if they leave this room to others.
@@ -101,6 +101,7 @@ _LEAST_BARS, _MOST_BARS, _MOST_EPOCHS = 3, 10, 12
 _LEAST_PROCESSES, _MOST_PROCESSES = 6, 12
 _BROAD_LEFT = 0.6
 _FIRST = (Panel.THROUGHPUT, Panel.MACHINE, Panel.COMPARISON)
+_CHARTS = (Panel.THROUGHPUT, Panel.MACHINE, Panel.LOSS)
 
 
 def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
@@ -155,9 +156,7 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
     if width >= BROAD or not content.has_begun or rows.keys() == {Panel.PROCESSES}:
         # Who else uses the machine is worth what a large screen has left, and the wait for a step.
         right.append(Panel.PROCESSES)
-    if width >= BROAD:
-        left.insert(1, Panel.LOSS)
-    elif height >= TALL:
+    if height >= TALL and Panel.LOSS in rows:
         left.append(Panel.EPOCHS)
     if not content.has_begun:
         left.insert(0, Panel.STEP)
@@ -196,6 +195,8 @@ def stack(
     shared = [panel for panel in heights if rows[panel].share]
     for _ in range(free if heights else 0):
         growing = [panel for panel in shared if heights[panel] < rows[panel].most]
+        # What nobody needs goes to charts, which have no empty rows.
+        growing = growing or [panel for panel in shared if panel in _CHARTS]
         growing = growing or shared or list(heights)[-1:]
         least = min(growing, key=lambda panel: heights[panel] / max(1, rows[panel].share))
         heights[least] += 1

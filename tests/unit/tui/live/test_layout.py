@@ -37,7 +37,7 @@ EXPECTED = {
     "first run": [
         f"{LEFT} | {RIGHT}",
         f"{LEFT} epochs | {RIGHT} output",
-        "throughput loss machine | comparison step epochs output",
+        f"{LEFT} epochs | {RIGHT} output",
     ],
     "second run": [
         f"{LEFT} | comparison loss epochs",

@@ -382,9 +382,10 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         if running and lines:
             # The panel grows ahead of the lines, too.
             lines = 1 << lines.bit_length()
+        machine = machine_view(self._source, snapshot)
         content = RunContent(
             trains=not is_recording and (running or snapshot.batches > 0),
-            gpus=len(machine_view(self._source, snapshot).gpus),
+            gpus=sum(not machine.is_unread(gpu) for gpu in machine.gpus),
             bars=self.query_one(ComparisonPanel).bars,
             step_rows=self.query_one(StepPanel).count,
             has_loss=bool(session.learning.names),

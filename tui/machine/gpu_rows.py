@@ -134,7 +134,10 @@ def gpu_row(
     if view.stale:
         return (label, (fit(view.stale, room), MUTED))
     if has_no_readings(reading):
-        return (label, (fit(no_utilization(reading, view.no_reading), room), BAD))
+        reason = no_utilization(reading, view.no_reading)
+        if view.is_unread(gpu):
+            return (label, (fit(f"no readings: {reason}", room), MUTED))
+        return (label, (fit(reason, room), BAD))
     columns = [(figure_column(figures.get(name), cells), cells) for name, cells in _COLUMNS]
     if last is not None:
         power = "" if reading.power_w is None else f"{reading.power_w:.0f} W"

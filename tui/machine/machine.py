@@ -210,8 +210,15 @@ def _wide_gpus(
     return MachineLayout("wide", rows=True, gpus_height=str(rows)), rows
 
 
-def layout_below_charts(width: int, height: int, gpus: int) -> MachineLayout:
-    """Return the layout below other charts with the same axis."""
+def layout_below_charts(width: int, height: int, gpus: int, unread: bool = False) -> MachineLayout:
+    """Return the layout below other charts with the same axis.
+
+    If the GPUs are `unread`, each has a row with the reason.
+    """
+    if unread:
+        rows = str(min(gpus, max(1, height - _LEAST_CPU_HEIGHT)))
+        side = height - gpus >= _TALL
+        return MachineLayout("below", rows=True, gpus_height=rows, side=side, size="tight")
     if gpus == 0:
         charts = (height >= _LEAST_WITH_DISK) + (height >= _LEAST_WITH_MEMORY)
         of_others = str(charts * max(_LEAST_TILE_HEIGHT, height // 5)) if charts else "1fr"
@@ -449,7 +456,8 @@ class MachineCharts(Widget):
         """Return the layout that fits; a part without room is left out rather than squeezed."""
         count, size = len(view.gpus), self.size
         if self._below:
-            return layout_below_charts(*size, count)
+            unread = count > 0 and all(map(view.is_unread, view.gpus))
+            return layout_below_charts(*size, count, unread)
         # Before the first layout, assume the screen but for its last row.
         width, height = size or self.app.size - (0, 1)
         side_rows = 0

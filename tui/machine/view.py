@@ -12,6 +12,7 @@ from dlmon.figures.machine.readings import (
     NO_READING_YET,
     Figure,
     gpu_figures,
+    has_no_readings,
     no_gpu_text,
 )
 from dlmon.launch.device import ALL
@@ -133,6 +134,12 @@ class MachineView:
     def no_gpus(self) -> str:
         """The words that there is no GPU, and why; empty if there is one or nobody knows yet."""
         return no_gpu_text(self.history.latest, self.facts)
+
+    def is_unread(self, gpu: Gpu) -> bool:
+        """Return whether a GPU never gave a reading, and says why."""
+        series = (self.history.gpu_series(name, gpu.index) for name in GPU_CURVES.values())
+        has_reason = has_no_readings(gpu) and "utilization_pct" in gpu.why
+        return has_reason and not any(one.sums for one in series)
 
     def facts_of(self, gpu: Gpu) -> GpuFacts:
         return facts_of_gpu(self.facts, gpu.index)

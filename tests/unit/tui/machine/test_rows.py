@@ -7,7 +7,8 @@ import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_session
 
 from dlmon.figures.machine.readings import Figure
-from dlmon.records import Cpu, Process
+from dlmon.records import Cpu, Gpu, Process
+from dlmon.session.machine_history import MachineHistory
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import GpuRows
 from tui.machine.machine import MachineLayout, grid_columns, layout_below_charts, panel_layout
@@ -180,6 +181,28 @@ def test_until_there_is_a_model_the_gpu_that_was_asked_for_trains():
     for device, gpus in {"auto": (), "gpu:7": (), "gpu:1+0": (0, 1), "gpu:all": (0, 1)}.items():
         assert gpus_that_train(replace(asked, options={"device": device}), None) == gpus
     assert gpus_that_train(replace(asked, options={"device": ["gpu:1"]}), None) == ()
+
+
+def test_a_gpu_that_never_gave_a_reading_has_a_dim_row_with_the_reason():
+    def silent(gpu):
+        return Gpu(gpu.index, why={"utilization_pct": "not supported"})
+
+    never = MachineHistory()
+    never.latest = view_of(1, silent).history.latest
+    (row,) = gpu_rows(36, 1, history=never)
+    assert "".join(text for text, _ in row).strip() == "▸0 no readings: not supported"
+    assert row[-1][1] == MUTED
+    assert layout_below_charts(98, 20, 1, True) == MachineLayout(
+        "below", rows=True, gpus_height="1", side=True, size="tight"
+    )
+    # One that was read before is lost.
+    view = view_of(1)
+    (gpu,) = view.gpus
+    assert not view.is_unread(gpu)
+    assert not view.is_unread(silent(gpu))
+    assert replace(view, history=never).is_unread(silent(gpu))
+    # Nor does one without a reason say more than that nothing was read yet.
+    assert not replace(view, history=never).is_unread(Gpu(0))
 
 
 # ---- an axis of fewer columns ----

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlmon.figures import units
-from dlmon.figures.session.framework_memory import memory_holders, memory_text
+from dlmon.figures.session.framework_memory import (
+    explain_out_of_memory,
+    memory_holders,
+    memory_text,
+)
 from dlmon.figures.session.progress import failure_text
 from dlmon.figures.session.tracebacks import TraceRow, traceback_rows
 from dlmon.records import FailureKind
@@ -16,13 +20,15 @@ from dlmon.session.snapshot import Snapshot
 _OF_PYTHON = (FailureKind.EXCEPTION, FailureKind.OUT_OF_MEMORY)
 _MOST_OUTPUT = 16
 _BAR_CELLS = 24
-TRACEBACK, ERROR, LAST_OUTPUT = "Traceback", "Error", "Last output"
+TRACEBACK, ERROR, LAST_OUTPUT, AT_END = "Traceback", "Error", "Last output", "At the end"
+# The headline shows a message of this length in full, even in 80 columns.
+_LONGEST_IN_HEADLINE = 160
 
 
 def failure_rows(snapshot: Snapshot, learning: Learning) -> tuple[str, tuple[TraceRow, ...]]:
     """Return a heading, and the rows that tell of a failure; no rows without a failure."""
-    result = snapshot.result
-    if result is None or failure_text(snapshot) is None:
+    result, said = snapshot.result, failure_text(snapshot)
+    if result is None or said is None:
         return "", ()
     heading, rows = TRACEBACK, tuple[TraceRow, ...]()
     if result.failure in _OF_PYTHON:
@@ -34,8 +40,11 @@ def failure_rows(snapshot: Snapshot, learning: Learning) -> tuple[str, tuple[Tra
         rows = tuple(TraceRow("message", text) for text in lines[-_MOST_OUTPUT:])
     rows = (*rows, *_holder_rows(snapshot))
     readings = ", ".join(_last_readings(snapshot, learning))
+    is_said = len(said) <= _LONGEST_IN_HEADLINE and not explain_out_of_memory(snapshot)
+    if rows and readings and is_said and all(row.text.strip() in said for row in rows):
+        return AT_END, (TraceRow("joint", readings),)
     if rows and readings:
-        rows = (*rows, TraceRow("joint", f"At the end: {readings}"))
+        rows = (*rows, TraceRow("joint", f"{AT_END}: {readings}"))
     return heading, rows
 
 
@@ -66,6 +75,6 @@ def _last_readings(snapshot: Snapshot, learning: Learning) -> Iterator[str]:
     if sample is not None and sample.memory is not None:
         facts = snapshot.header.machine
         total_mib = facts.memory_limit_mib or facts.memory_mib
-        yield f"memory {units.memory_in_use(sample.memory.used_mib, total_mib)}"
+        yield f"host memory {units.memory_in_use(sample.memory.used_mib, total_mib)}"
     if sample is not None and sample.process is not None:
-        yield f"this run {units.gibibytes(sample.process.rss_mib)}"
+        yield f"of it this run {units.gibibytes(sample.process.rss_mib)}"

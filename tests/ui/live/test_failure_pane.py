@@ -85,7 +85,7 @@ async def test_of_a_process_that_is_not_python_the_last_output_is_shown(show_ses
     async with show_session(killed, size=MIDDLE) as shown:
         assert "─ Last output ─" in shown.text
         assert "epoch 99 [red]done[/]" in shown.text
-        assert "At the end: loss 1.0514, memory " in shown.text
+        assert "At the end: loss 1.0514, host memory " in shown.text
 
 
 async def test_a_run_that_did_not_fail_has_no_such_pane(show_session):

@@ -6,7 +6,7 @@ import pytest
 from fakes.recorded import folded, recorded_session
 from fakes.states import STATES
 
-from dlmon.figures.session.failure import LAST_OUTPUT, TRACEBACK, failure_rows
+from dlmon.figures.session.failure import AT_END, LAST_OUTPUT, TRACEBACK, failure_rows
 from dlmon.records import FailureKind, Output, Result
 
 
@@ -41,9 +41,25 @@ def test_a_process_that_is_not_python_has_its_last_output(failure):
 
 
 def test_memory_is_named_if_it_ran_out():
-    _, rows = failed("failed", FailureKind.OUT_OF_MEMORY)
-    readings = "At the end: loss 1.0514, memory 5.1 of 32.0 GiB, this run 1.9 GiB"
-    assert rows[-1] == ("joint", readings)
+    readings = "loss 1.0514, host memory 5.1 of 32.0 GiB, of it this run 1.9 GiB"
+    for message in ("killed", "a much longer message " * 10):
+        _, rows = failed("failed", FailureKind.OUT_OF_MEMORY, message)
+        assert rows == [("message", message), ("joint", f"At the end: {readings}")]
+
+
+@pytest.mark.parametrize("length", [1, 300])
+def test_a_message_that_the_headline_shows_in_full_is_not_repeated(length):
+    error = "memory ran out " * length
+    snapshot = folded(STATES["failed"].records).snapshot()
+    said = replace(snapshot.result, error=error, failure=FailureKind.OUT_OF_MEMORY)
+    session = folded(STATES["failed"].records)
+    output = (Output(0, "stderr", error.strip()),)
+    snapshot = replace(snapshot, result=said, output=output)
+    heading, rows = failure_rows(snapshot, session.learning)
+    is_short = length == 1
+    assert heading == (AT_END if is_short else LAST_OUTPUT)
+    assert (error.strip() in [row.text for row in rows]) is not is_short
+    assert "host memory 5.1 of 32.0 GiB" in rows[-1].text
 
 
 def test_the_loss_before_nan_is_named():

@@ -475,8 +475,8 @@ SAID = {
     ],
     "gpu-tensor": [
         said(
-            "TENSOR CORES 71 %: GPU 0 is busy with matrix products, at 90 of 120 W, busy 97 % while "
-            "it trains.",
+            "TENSOR CORES 71 %: GPU 0 is busy with matrix products, at 90 of 120 W, busy 97 % "
+            "while it trains.",
             with_gpu(dram_pct=30.0, tensor_pct=71.0, sm_active_pct=95.0),
             "",
         )
@@ -519,7 +519,8 @@ SAID = {
             "cool the GPU better: 91 °C, fan at 40 %",
         ),
         said(
-            "GPU HOT: GPU 0 is slowed: SW thermal slowdown, 90 of 120 W, busy 97 % while it trains.",
+            "GPU HOT: GPU 0 is slowed: SW thermal slowdown, 90 of 120 W, busy 97 % while it "
+            "trains.",
             with_gpu(throttle=("thermal slowdown",), temperature_c=None),
             "cool the GPU better",
         ),

@@ -231,10 +231,8 @@ class SessionFollower(SessionSource):
             if self._follower.was_cut:
                 return "the log was cut short by another program, and holds no result"
             interrupted = "interrupted: the process that recorded it ended without a result"
-            not_ended = (
-                "; the script was not ended with it" if self.session.header.is_script else ""
-            )
-            return f"{interrupted}{not_ended}"
+            may_run = "; the script may still run" if self.session.header.is_script else ""
+            return f"{interrupted}{may_run}"
         if self.running and self.why_unwritten is not None:
             return self.why_unwritten
         if self.loss is not None:

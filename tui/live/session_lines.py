@@ -247,8 +247,7 @@ class ProgressLine(GrowingLines):
             text = f"{reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
             return [((text, STRONG),)]
         said = "" if headline is None else headline.reason
-        is_said = said and (problem or "").endswith(said.rpartition(", ")[2])
-        if problem and not is_said:
+        if problem and problem.rpartition(": ")[2] not in said:
             return [((line, BAD),) for line in wrapped(problem, width, height)]
         result = snapshot.result
         if result is not None:

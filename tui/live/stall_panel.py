@@ -1,4 +1,4 @@
-"""The panel of a stalled run: the source around the line at which it stands."""
+"""The panel of a stalled run: the source around the line at which it stands, or stood."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class StallPanel(GrowingLines):
 
     def show(self, snapshot: Snapshot, headline: Headline | None) -> None:
         stall = None
-        if headline is not None and headline.rule in STANDS:
-            stall = stall_of(snapshot.pause, snapshot)
+        if headline is not None and headline.rule in (*STANDS, "interrupted"):
+            stall = stall_of(snapshot.pause or snapshot.last_stall, snapshot)
         self.display = stall is not None
         if stall is not None:
-            self.set_titles(stall.place, "S all stacks", stall.note)
+            keys = "S all stacks" if snapshot.pause is not None else ""
+            self.set_titles(stall.place, keys, stall.note)
             self._show(stall)

@@ -203,11 +203,11 @@ def _interrupted(snapshot: Snapshot, problem: str | None) -> Headline:
     ended, at = _INTERRUPTED.sub("", problem or "it ended without a result"), ""
     if stall is not None and is_stalled(stall.seconds, snapshot.regular_steps):
         stood = _where(stall, snapshot).partition(" →")[0]
-        at = f"after {units.short_clock(stall.seconds)} without a step, {stood}"
+        at = f"it stood for {units.short_clock(stall.seconds)} {stood}"
     elif progress is not None and snapshot.batches:
         step = step_text(progress.step, progress.steps, None)
         at = " of ".join(filter(None, (f"after {step}", epoch_text(snapshot))))
-    reasons = tuple(filter(None, (at, ended)))
+    reasons = ("; ".join(filter(None, (at, ended))),)
     # Nobody ends a script together with the process that records it.
     advice = _SCRIPT_MAY_RUN if snapshot.header.is_script else _INTERRUPTED_NEXT
     return Headline("interrupted", "", reasons, advice)

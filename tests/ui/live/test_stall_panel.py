@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fakes.states import SAVE, SIZES, STATES
+from fakes.states import SAVE, SIZES, STATES, on_stage
 
 from dlmon.records import SourceLines, Stack
 from tui.live.stall_panel import StallPanel
@@ -46,3 +46,9 @@ async def test_once_the_run_goes_on_it_is_gone(show_session):
     going_on = [r for r in STATES["own-script"].records if not isinstance(r, Stack)]
     async with show_session(going_on) as shown:
         assert not shown.screen.query_one(StallPanel).display
+
+
+async def test_of_an_interrupted_run_it_shows_where_that_stood():
+    async with on_stage("stalled-and-over") as stage:
+        assert MARKED in stage.text
+        assert "S all stacks" not in stage.text

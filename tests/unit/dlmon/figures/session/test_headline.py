@@ -266,9 +266,12 @@ def test_a_script_that_nobody_ended_is_not_to_be_run_beside_itself():
 
 
 def test_an_interrupted_run_says_how_far_it_was_and_where_it_stood():
-    assert of_state("interrupted", is_over=True).reasons[0] == "after step 250 of 500 of epoch 2/3"
-    assert of_state("stalled-and-over", is_over=True).reasons[0] == (
-        "after 1:15 without a step, at step 107 of epoch 2: train_resnet.py:88 in save"
+    assert of_state("interrupted", is_over=True).reason == (
+        "after step 250 of 500 of epoch 2/3; it ended without a result"
+    )
+    assert of_state("stalled-and-over", is_over=True).reason == (
+        "it stood for 1:15 at step 107 of epoch 2: train_resnet.py:88 in save; "
+        "it ended without a result"
     )
 
 

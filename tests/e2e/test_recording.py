@@ -102,7 +102,7 @@ def test_a_signal_to_its_viewer_stops_it_and_sums_it_up(dlmon_command, log_dir):
 def test_in_a_terminal_it_is_shown_and_left_running(dlmon_command, log_dir):
     command = [dlmon_command, *RECORD, "--log-dir", log_dir]
     with PseudoTerminal(command) as terminal:
-        terminal.wait_for(b"recording since")
+        terminal.wait_for(b"RECORDING ")
         log = Log(the_log_in(log_dir))
         log.wait_for(Machine)
         terminal.press("d")

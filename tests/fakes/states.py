@@ -740,7 +740,12 @@ STATES: dict[str, State] = {
     "stalled": State(_stalled()),
     "stalled-and-over": State(_stalled(), locked=False),
     # A machine without a workload.
-    "recording": State(recorded_machine(status=None, for_s=7_200.0)),
+    "recording": State(
+        _with_samples(
+            recorded_machine(status=None, for_s=7_200.0),
+            lambda sample: replace(sample, processes=_processes(1)),
+        )
+    ),
     "recorded": State(recorded_machine(status="stopped"), locked=False, ours=False),
 }
 

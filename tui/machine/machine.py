@@ -473,7 +473,9 @@ class MachineCharts(Widget):
             for label in _CURVES
         )
         per_gpu = 2 + len(_CURVES) if all(series.sums for series in curves) else 2
-        return panel_layout(width, height, count, side_rows, self._lists_processes, per_gpu)
+        has_none = view.is_over and view.history.latest and not view.history.latest.processes
+        lists = self._lists_processes and not has_none
+        return panel_layout(width, height, count, side_rows, lists, per_gpu)
 
     def _apply_layout(self, view: MachineView) -> None:
         """Lay out the parts for the present size."""
@@ -619,8 +621,9 @@ class MachinePanel(MachineCharts):
         return MachineView(
             source.history,
             source.facts,
-            source.age_s,
+            source.age_s if source.goes_on else None,
             source.interval_s,
+            goes_on=source.goes_on,
             host=source.host,
             is_here=source.is_here,
             axis=lambda count: self._window.axis(self._run, count).ending_now,

@@ -11,9 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.worker import Worker
 
-from dlmon.figures.lists.session_list import recording_text
+from dlmon.figures.lists.session_list import recording_headline
 from dlmon.figures.session.phases import reading_text
-from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.session.source import RecordedMachine, SessionSource, read_to_end
 from tui.machine.help import PANEL
@@ -21,21 +20,10 @@ from tui.screens.base import PALETTE, THEME, TickingScreen
 from tui.screens.panes import ALONE, PANE_KEYS
 from tui.screens.session_controls import SessionControls
 from tui.watch.watch_screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
-from tui.widgets.lines import (
-    ACCENT,
-    APART,
-    BAD,
-    MUTED,
-    PLAIN,
-    GrowingLines,
-    TextRow,
-    joined,
-    shows,
-    wrapped,
-)
+from tui.widgets.headline import Headline
+from tui.widgets.lines import ACCENT, BAD, PLAIN
 
-# A shorter end of a path tells nothing.
-_SHORTEST_PATH = 12
+_LONGEST_PATH = 48
 
 
 class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindings=False):
@@ -70,8 +58,8 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         return self._session
 
     def compose_parts(self) -> ComposeResult:
+        yield Headline()
         yield from super().compose_parts()
-        yield RecordingLine()
 
     def tick(self) -> None:
         """Show the state of the recording; leave if the user waited only for its end."""
@@ -83,7 +71,7 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         self.take_refusal()
         self.take_alert()
         if self.has_parts:
-            self.query_one(RecordingLine).show(session, self._folder, self.is_stopping)
+            self._show_headline(session)
         if self._was_running and not session.running:
             self._was_running = False
             self.refresh_bindings()
@@ -91,31 +79,20 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
             if self._leave_when_stopped:
                 self.leave()
 
+    def _show_headline(self, session: SessionSource) -> None:
+        """Show since when it is recorded, how busy the machine was, and any problem."""
+        status = "stopping" if self.is_stopping else session.status
+        folder = _end_of(shown_path(self._folder), _LONGEST_PATH)
+        snapshot, use = session.snapshot(), session.session.machine.use()
+        word, sentences = recording_headline(snapshot, status, use, folder)
+        more = filter(None, (reading_text(session.read_share), session.problem or ""))
+        style = BAD if session.problem else ACCENT if session.running else PLAIN
+        self.query_one(Headline).show(word, (*more, *sentences), style)
+
     def stop(self) -> bool:
         is_stopped = super().stop()
         self.tick()
         return is_stopped
-
-
-class RecordingLine(GrowingLines):
-    """The time and the folder of a recording, or its problem."""
-
-    DEFAULT_CSS = "RecordingLine { height: auto; padding: 0 1; }"
-    MOST_ROWS: ClassVar[int] = 3
-
-    def rows(
-        self, width: int, height: int, session: SessionSource, folder: Path, stopping: bool
-    ) -> list[TextRow]:
-        status = "stopping" if stopping else session.status
-        text = reading_text(session.read_share) or recording_text(session.snapshot(), status)
-        row: TextRow = ((text, ACCENT if status == Status.RUNNING else PLAIN),)
-        room = width - cell_len(text) - APART
-        if room >= _SHORTEST_PATH:
-            row = joined(row, ((_end_of(shown_path(folder), room), MUTED),), width)
-        problem = wrapped(session.problem or "", width, height - 1)
-        return [row, *(((line, BAD),) for line in problem)]
-
-    show = shows(rows)
 
 
 def _end_of(text: str, width: int) -> str:

@@ -61,7 +61,7 @@ class WatchScreen(PanesScreen):
         *PANE_KEYS,
         PALETTE,
     ]
-    ALLOW_IN_MAXIMIZED_VIEW = "RecordingLine, KeyFooter, TooSmall"
+    ALLOW_IN_MAXIMIZED_VIEW = "Headline, KeyFooter, TooSmall"
     HELP_PAGES = PANEL
     READS_WHEN_COVERED: ClassVar[bool] = False
 

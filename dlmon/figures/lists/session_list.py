@@ -54,6 +54,7 @@ from dlmon.sweep.plan import SweepError
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
+    from dlmon.records import MachineUse
     from dlmon.remote.session_follower import ListedSweep
     from dlmon.session.snapshot import Snapshot
 
@@ -553,20 +554,35 @@ def speed_text(result: Result, header: SessionHeader) -> str:
     return "   ".join(part for part in parts if part)
 
 
-def recording_text(snapshot: Snapshot, status: str) -> str:
-    """Return the start and the end of a recording of a machine."""
+def recording_headline(
+    snapshot: Snapshot, status: str, use: MachineUse, folder: str
+) -> tuple[str, tuple[str, ...]]:
+    """Return the headline of a recording of a machine, and the sentences that explain it.
+
+    Args:
+        snapshot: the figures of its session.
+        status: its status, or "stopping".
+        use: the use of the machine over all of the time.
+        folder: where it is written.
+    """
     began, lasted_s = snapshot.header.wall, snapshot.elapsed_s
-    now = began + lasted_s
-    since = _moment(began, now)
+    now, for_s = began + lasted_s, snapshot.header.options.get("for_s")
+    word, when = "RECORDING", f"since {_moment(began, now)}"
     if status == "stopping":
-        return f"stopping the recording since {since}"
-    if status != Status.RUNNING:
-        took = units.clock(lasted_s)
-        return f"recorded {since} to {_moment(now, began)} ({took}), {status}"
-    for_s = snapshot.header.options.get("for_s")
-    if not isinstance(for_s, (int, float)):
-        return f"recording since {since}"
-    return f"recording since {since}, until {_moment(began + for_s, now)}"
+        word = "STOPPING"
+    elif status != Status.RUNNING:
+        word, when = "RECORDED", f"{_moment(began, now)} to {_moment(now, began)}, {status}"
+    elif isinstance(for_s, (int, float)):
+        when += f", until {_moment(began + for_s, now)} ({units.clock(for_s)})"
+    shares = {device_name(gpu): pct for gpu, pct in use.gpu_pct.items()}
+    shares |= {} if use.cpu_pct is None else {"CPU": use.cpu_pct}
+    busiest = sorted(shares, key=lambda name: -shares[name])[:_MOST_BUSIEST]
+    means = ", ".join(f"{name} {units.percent(shares[name])}" for name in busiest)
+    busy = (f"busiest on average: {means}",) if means else ()
+    return f"{word} {units.short_clock(lasted_s)}", (when, *busy, f"→ written to {folder}")
+
+
+_MOST_BUSIEST = 3
 
 
 def _moment(wall: float, other_wall: float) -> str:

@@ -95,7 +95,7 @@ async def test_at_its_end_it_says_from_when_to_when_it_was_recorded(recording):
         assert " now ─" in shown.text
         shown.log.write(result)
         await shown.tick()
-        assert "recorded 14:56:00 to 14:56:29 (00:29), completed " in shown.line
+        assert " RECORDED 0:29  14:56:00 to 14:56:29, completed\n" in shown.text
         assert "Stop" not in shown.footer
         assert "Detach" not in shown.footer
         assert "stale" not in shown.text
@@ -109,16 +109,15 @@ async def test_a_log_that_is_lost_is_said(recording):
     async with recording(recorded_machine(), ours=False) as shown:
         shown.log.path.unlink()
         await shown.tick()
-        assert (
-            shown.line == "the log was removed by another program: what it held until then is shown"
-        )
+        removed = "the log was removed by another program: what it held until then is shown"
+        assert removed in shown.text
 
 
 async def test_silence_is_said_and_the_readings_are_stale(recording, clock):
     async with recording(recorded_machine(status=None), ours=False) as shown:
         clock.now_ns += 9 * SECOND
         await shown.tick()
-        assert "no new record for 9 s" in shown.line
+        assert "no new record for 9 s" in shown.text
         assert "stale 9 s" in shown.text
 
 
@@ -129,10 +128,10 @@ async def test_s_asks_and_stops_it(recording):
         assert "Stop this recording?" in shown.text
         await shown.press("escape", "s", "s")
         assert shown.supervisor.words == ["stop"]
-        assert "stopping the recording since 14:56:00" in shown.line
+        assert "STOPPING 0:29  since 14:56:00" in shown.text
         shown.log.write(notice, result)
         await shown.tick()
-        assert "stopped" in shown.line
+        assert "14:56:00 to 14:56:29, stopped" in shown.text
         assert shown.left == []
 
 

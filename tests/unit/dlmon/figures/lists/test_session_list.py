@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes.recorded import BEGIN_WALL, recorded_machine, recorded_session, write_log
+from fakes.recorded import BEGIN_WALL, folded, recorded_machine, recorded_session, write_log
 from fakes.scripts import script_header, script_session
 from fakes.sweeps import SMALL, completed, ended, pairs_plan, plan_of, result_of
 
@@ -12,6 +12,7 @@ from dlmon.figures.lists.session_list import (
     describe_recorded,
     describe_workloads,
     outcome,
+    recording_headline,
     result_text,
     runs_of_sweeps,
     session_json,
@@ -380,3 +381,26 @@ def test_a_session_as_json_holds_the_sweep_that_it_is_a_run_of(swept, log_dir):
     assert (sweep["workloads"], sweep["vary"]) == ([SMALL], {"batch_size": [32, 64]})
     assert (sweep["combinations"], sweep["combinations_done"], sweep["runs_left"]) == (2, 1, 1)
     assert sweep["resume"] == f"dlmon sweep --resume {log_dir / swept.header.id}"
+
+
+@pytest.mark.parametrize(
+    ("status", "for_s", "word", "when"),
+    [
+        ("running", None, "RECORDING", "since 14:56:00"),
+        ("running", 7_200.0, "RECORDING", "since 14:56:00, until 16:56:00 (2:00:00)"),
+        # Nobody promises that a recording that stops goes on until then.
+        ("stopping", 7_200.0, "STOPPING", "since 14:56:00"),
+        ("stopped", 7_200.0, "RECORDED", "14:56:00 to 14:56:29, stopped"),
+    ],
+)
+def test_a_recording_leads_with_its_time_what_was_busiest_and_where_it_is(
+    utc, status, for_s, word, when
+):
+    session = folded(recorded_machine(status=None, for_s=for_s))
+    use, snapshot = session.machine.use(), session.snapshot()
+    found, (said, busy, where) = recording_headline(snapshot, status, use, "sessions/a")
+    assert (found, said, where) == (f"{word} 0:29", when, "→ written to sessions/a")
+    assert busy == "busiest on average: GPU 0 81 %, CPU 36 %"
+    # Of a machine that was never read nothing is said.
+    _, sentences = recording_headline(snapshot, status, MachineUse({}, {}), "sessions/a")
+    assert sentences == (when, where)

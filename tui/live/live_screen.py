@@ -143,6 +143,8 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         (48, "-high"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
+    IS_REPLAY: ClassVar[bool] = False
+    """What it shows is past."""
 
     def __init__(
         self,
@@ -286,9 +288,9 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         status = "stopping" if self.is_stopping else self._source.status
         running, problem = self._source.running, self._source.problem
         headline = headline_of(snapshot, running, self._source.status, problem)
-        of_run = self._read_label(), self._source.host, headline
+        of_run = self._read_label(), self._source.host, headline, self.IS_REPLAY
         self.query_one(TopLine).show(snapshot, status, reading, *of_run)
-        self.query_one(ProgressLine).show(snapshot, problem, reading, headline)
+        self.query_one(ProgressLine).show(snapshot, problem, reading, headline, self.IS_REPLAY)
         self.query_one(LimitLine).show(headline, self._verdict(snapshot, headline))
         self.query_one(StallPanel).show(snapshot, headline)
         self.paint_epochs(snapshot)

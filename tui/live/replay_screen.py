@@ -47,6 +47,8 @@ class ReplayScreen(LiveScreen, PlaybackControls, inherit_bindings=False):
         *_LIVE_KEYS,
     ]
 
+    IS_REPLAY = True
+
     _source: ReplaySource
 
     def __init__(

@@ -79,9 +79,15 @@ class TopLine(Lines):
         label: Label = _UNNAMED,
         host: str | None = None,
         headline: Headline | None = None,
+        is_past: bool = False,
     ) -> list[TextRow]:
-        """Return a session in a row; `reading` replaces the state while the log is being read."""
+        """Return a session in a row; `reading` replaces the state while the log is being read.
+
+        The state `is_past` in a replay.
+        """
         right = ((reading, STRONG),) if reading else _state(snapshot, status, headline)
+        if is_past and not reading:
+            right = (("replay: ", MUTED), *right)
         name = f'"{label.name}"' if label.name is not None else ""
         (name_run,) = cut(((name, PLAIN),), _LONGEST_NAME) or (("", PLAIN),)
         runs: TextRow = (
@@ -237,11 +243,12 @@ class ProgressLine(GrowingLines):
         problem: str | None,
         reading: str = "",
         headline: Headline | None = None,
+        is_past: bool = False,
     ) -> list[TextRow]:
         """Return a problem, the result, or the progress with a notice.
 
         `reading` replaces all of that while the log is still being read. What the headline says
-        isn't said again.
+        isn't said again. No time is left of a run that `is_past`.
         """
         if reading:
             text = f"{reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
@@ -253,7 +260,7 @@ class ProgressLine(GrowingLines):
         if result is not None:
             style = BAD if result.status == Status.FAILED else PLAIN
             return [((ended_text(result), style),)]
-        times = times_left(snapshot, width >= _WIDE)
+        times = "" if is_past else times_left(snapshot, width >= _WIDE)
         row = _progress_row(snapshot, times, width)
         is_stalled = headline is not None and headline.rule in STANDS
         text = "" if is_stalled else pause_text(snapshot)

@@ -137,8 +137,9 @@ class SeekScreen(FormScreen[float]):
 
     SUBMIT = "Go to"
 
-    def __init__(self) -> None:
-        super().__init__("Go to a time", (Field("moment", "Time", "12m30s"),))
+    def __init__(self, length_s: float) -> None:
+        title = f"Go to a time from {units.clock(0)} to {units.clock(length_s)}"
+        super().__init__(title, (Field("moment", "Time", units.clock(length_s / 2)),))
 
     def on_mount(self) -> None:
         self.set_focus(self.query_one(TextField))
@@ -220,7 +221,8 @@ class PlaybackControls(BaseScreen):
 
     async def action_seek(self) -> None:
         """Ask for a time; awaited, so that no key is handled before the form is there."""
-        await self.app.push_screen(SeekScreen(), self._seek_s)
+        length_s = max(0, self.player.end_ns - self.player.start_ns) / 1e9
+        await self.app.push_screen(SeekScreen(length_s), self._seek_s)
 
     def _seek_s(self, seconds: float | None) -> None:
         if seconds is not None:

@@ -79,14 +79,18 @@ async def test_keys_go_to_marks_times_and_both_ends(play):
     async with play() as played:
         await played.press("space", "n", "n")
         assert played.line.endswith("end of epoch 1")
-        assert "epoch 2/3" in played.text.splitlines()[0]
+        assert "  replay: training  epoch 2/3  " in played.text.splitlines()[0]
+        # The run is past: no time is left of it.
+        assert " left, ends " not in played.text
         await played.press("n")
         assert played.line.endswith("end of epoch 2")
         await played.press("N")
         assert played.line.endswith("end of epoch 1")
         await played.press("N", "N")
         assert played.line.endswith("no mark before this one")
-        await played.press("colon", "0", ":", "1", "9", "enter")
+        await played.press("colon")
+        assert "Go to a time from 00:00 to 00:32" in played.text
+        await played.press("0", ":", "1", "9", "enter")
         assert "00:19" in played.line
         before = played.source.position_ns
         await played.press("colon", *"abc", "enter")

@@ -179,7 +179,7 @@ def test_a_run_shows_its_phases_and_figures_and_is_stopped_by_a_key(
     shell = terminal()
     run = ("run", "mnist-mlp-small", "--epochs", "1000", "--python", python)
     shell.run(dlmon_command, *run, "--log-dir", log_dir)
-    shell.wait_for("Before the first step", "importing", "mnist-mlp-small", "s Stop")
+    shell.wait_for("─ Starting ─", "importing", "mnist-mlp-small", "s Stop")
     Path(imported).touch()
     shell.wait_for("training", "/1000", "samples/s", " of 300")
     assert shell.ask("alternate_on") == "1"

@@ -171,6 +171,8 @@ class TimeChartsScreen(ChartsScreen):
             figure, *more = self._throughput_at(axis, cursor)
             figure = f"{self._cursor_label(axis)}  {figure}"
         below = self._shown_part_text(axis)
+        if snapshot.machine is None and snapshot.batches:
+            below = f"machine not read, {below}"
         if self._fits_axis and self._top > 0:
             why = ", not 0" if self._bottom else ": not all in the upper half"
             below = f"{below}, y from {short_number(self._bottom)}{why}"

@@ -22,7 +22,7 @@ from dlmon.figures.session.progress import (
     step_text,
     times_left,
 )
-from dlmon.figures.session.ranks import PART_TITLES, step_split
+from dlmon.figures.session.ranks import step_split
 from dlmon.figures.session.run_facts import device_text
 from dlmon.figures.session.time_breakdown import (
     breakdown_rows,
@@ -340,7 +340,7 @@ class BreakdownLine(GrowingLines):
         step: list[TextRow] = []
         if with_step and (split := step_split(snapshot, snapshot.judged_parts)) is not None:
             parts = [
-                (f"{PART_TITLES[name]} {units.share(share)}", share, PART_STYLES[name])
+                (f"{split.name_of(name)} {units.share(share)}", share, PART_STYLES[name])
                 for name, _, share in split.rows
             ]
             step = [_stacked(_STEP, parts, width)]

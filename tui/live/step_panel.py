@@ -8,7 +8,7 @@ from types import MappingProxyType
 from rich.cells import cell_len
 
 from dlmon.figures import units
-from dlmon.figures.session.ranks import PART_TITLES, step_split
+from dlmon.figures.session.ranks import step_split
 from dlmon.figures.session.start import doing_rows, start_rows, usual_start
 from dlmon.figures.session.step_times import step_times_of
 from dlmon.session.limits.find import WINDOW_S
@@ -49,7 +49,7 @@ class StepPanel(Lines):
         if split is not None:
             self._shown = [
                 (
-                    PART_TITLES[name],
+                    split.name_of(name),
                     share,
                     units.milliseconds(ms),
                     units.share(share),
@@ -59,6 +59,7 @@ class StepPanel(Lines):
             ]
             lasted = f"of the last {WINDOW_S:.0f} s" if snapshot.elapsed_s > WINDOW_S else "so far"
             of = "" if snapshot.result is not None else f"mean {lasted}"
+            of += f"{_GAP * bool(of)}W all ranks" if len(snapshot.trainers) > 1 else ""
             self.set_titles(split.title, of, units.milliseconds(split.step_ms))
         elif times is not None:
             most = max(share for _, share in times.rows)
@@ -70,7 +71,7 @@ class StepPanel(Lines):
             rows = (*start_rows(snapshot, before), *doing_rows(snapshot))
             self._shown = [(row.name, row.fraction, row.now, row.note, BAR) for row in rows]
             self.count = len(rows)
-            title = "Before the first step" if rows else "A step"
+            title = "Starting" if rows else "A step"
             self.set_titles(title, right=usual_start(before) if rows else "")
         self.count = max(self.count, len(self._shown))
         self.redraw()

@@ -90,11 +90,17 @@ class StepSplit:
         title: what it is called; with ranks it says whose step it is.
         step_ms: its mean time.
         rows: the field of each part or `WAITS`, its milliseconds, and its share, 0 to 1.
+        waits_for: the rank that it waits for; empty if unknown.
     """
 
     title: str
     step_ms: float
     rows: tuple[tuple[str, float, float], ...]
+    waits_for: str = ""
+
+    def name_of(self, part: str) -> str:
+        """Return the name of a part: data, or "for rank 5"."""
+        return f"for {self.waits_for}" if part == WAITS and self.waits_for else PART_TITLES[part]
 
 
 def step_split(snapshot: Snapshot, parts: StepParts | None) -> StepSplit | None:
@@ -108,7 +114,10 @@ def step_split(snapshot: Snapshot, parts: StepParts | None) -> StepSplit | None:
     all_ms = steps[0].all_ms
     step_ms = sum(all_ms.values())
     times = ((name, all_ms.get(name, 0.0)) for name in PART_TITLES)
-    return StepSplit(title, step_ms, tuple((name, ms, ms / step_ms) for name, ms in times if ms))
+    rows = tuple((name, ms, ms / step_ms) for name, ms in times if ms)
+    straggler = straggler_of(ranks)
+    waits_for = "" if straggler is None else straggler.rank.name
+    return StepSplit(title, step_ms, rows, waits_for * (waits_for != ranks[0].name))
 
 
 def rank_parts(row: RankRow, rows: Sequence[RankRow]) -> list[tuple[str, float, float]]:

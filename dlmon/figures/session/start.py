@@ -58,7 +58,7 @@ def doing_rows(snapshot: Snapshot) -> tuple[StartRow, ...]:
 def usual_start(before: Mapping[str, float]) -> str:
     """Return the time that the run before took to its first step; empty if unknown."""
     usual_s = sum(before.get(part.value, 0.0) for part in STARTING)
-    return f"last time {units.seconds(usual_s)} in all" if usual_s else ""
+    return f"last time {units.seconds(usual_s)}" if usual_s else ""
 
 
 def start_rows(snapshot: Snapshot, before: Mapping[str, float]) -> tuple[StartRow, ...]:

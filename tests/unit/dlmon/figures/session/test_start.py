@@ -20,7 +20,7 @@ def test_each_part_has_its_time_so_far_and_what_it_took_last_time():
         StartRow("loading", 0.5, "6.00 s", "last time 12.0 s"),
         StartRow("building", 0.0, "", "last time 1.50 s"),
     )
-    assert usual_start(before) == "last time 17.0 s in all"
+    assert usual_start(before) == "last time 17.0 s"
     assert usual_start({"training": 90.0}) == ""
 
 

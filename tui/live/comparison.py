@@ -41,7 +41,6 @@ from tui.widgets.lines import (
     beside,
     cut,
     digits_of,
-    first_parts,
     fit,
     fitting,
     shows,
@@ -55,7 +54,7 @@ _NOTE = "italic $text-warning"
 _MARKER_CELLS = 2
 _GAP = "  "
 # A note in place of a bar is left out if it has no room, and not cut to less than this.
-_LEAST_NOTE = 20
+_LEAST_NOTE = 12
 # Bars get at least a fifth of the width before notes get any.
 _LEAST_BAR_DIVISOR = 5
 
@@ -128,7 +127,8 @@ class ComparisonBars(ScrollingLines):
         room -= label_cells
         most = min(room // 2, room - max(10, width // _LEAST_BAR_DIVISOR))
         is_brief = max(cell_len(_note(bar)) for bar in bars) > most
-        note_cells = max(0, min(most, max(cell_len(_note(bar, is_brief)) for bar in bars)))
+        notes = [_fitting_note(_note(bar, is_brief), most) for bar in bars]
+        note_cells = max(map(cell_len, notes))
         bar_cells = max(0, room - note_cells - (len(_GAP) if note_cells else 0))
         marker = "◆" if index == self._reference else _MARKERS[kind]
         style, bar_style = STRONG if kind == "this" else PLAIN, _BAR_STYLES[kind]
@@ -136,16 +136,19 @@ class ComparisonBars(ScrollingLines):
         bar_text = thick_bar(self._fractions[index], bar_cells)
         if not alike:
             style = bar_style = MUTED
-            fits = bar_cells >= min(_LEAST_NOTE, cell_len(bar.note))
-            bar_text = fit(next(iter(wrapped(bar.note, bar_cells, 1)), "") * fits, bar_cells)
+            # Without room it names the other work, and not this run's.
+            reason = (
+                bar.note if cell_len(bar.note) <= bar_cells else bar.note.partition(", not ")[0]
+            )
+            fits = bar_cells >= min(_LEAST_NOTE, cell_len(reason))
+            bar_text = fit(next(iter(wrapped(reason, bar_cells, 1)), "") * fits, bar_cells)
         if index == self._chosen:
             style, marker = CHOSEN, marker.strip() or "▸"
-        note = first_parts(_note(bar, is_brief), note_cells, "; ")
         return (
             (f"{marker} {fit(bar.label, label_cells)} ", style),
             (bar_text, bar_style),
             (f"{_GAP}{' ' * (value_cells - cell_len(bar.text))}{bar.text}", style),
-            (_GAP * bool(note_cells) + fit(note, note_cells), note_style),
+            (_GAP * bool(note_cells) + fit(notes[index], note_cells), note_style),
         )
 
 
@@ -157,6 +160,14 @@ def kind_of(bar: Bar) -> str:
 def is_alike(bar: Bar) -> bool:
     """Return True if a bar is of the same work as this run."""
     return "other" not in bar.kind.split()
+
+
+def _fitting_note(note: str, width: int) -> str:
+    """Return the first parts of a note that fit as a whole."""
+    parts = note.split("; ")
+    while parts and cell_len("; ".join(parts)) > width:
+        parts.pop()
+    return "; ".join(parts)
 
 
 def _note(bar: Bar, is_brief: bool = False) -> str:

@@ -314,6 +314,8 @@ def gpu_works(run: RunSamples) -> Evidence | None:
         named = list(causes[rules[0] == "gpu-power-cap" and bool(power) :])
         at = f": {named[0]}" if named else "".join(f" at {watts}" for watts in power)
         power = power if named else []
+        if rules[0] == "gpu-power-cap" and (clock := _capped_clock(run)) is not None:
+            power.append(f"clock {clock[0]:,.0f} of {clock[1]:,.0f} MHz")
         reasons = (f"{name} {run.gpu_is} slowed{at}", *named[1:], *power, *often)
         advice = _against_slowing(rules[0], run, power_w, limit_w)
         return Evidence(rules[0], "", reasons, advice, share)
@@ -420,19 +422,22 @@ def _slowed_by(run: RunSamples) -> list[tuple[str, str]]:
     return slowed
 
 
+def _capped_clock(run: RunSamples) -> tuple[float, float] | None:
+    """Return the clock of the GPUs under a power cap, and its maximum, in MHz; None if unknown."""
+    most_mhz = {gpu.index: gpu.sm_max_mhz for gpu in run.facts.gpus or ()}
+    capped = [gpu for gpu in run.gpus if _POWER_CAP in (gpu.throttle or ())]
+    mhz = mean_of(gpu.sm_mhz for gpu in capped)
+    most = mean_of(most_mhz.get(gpu.index) for gpu in capped)
+    return (mhz, most) if mhz is not None and most else None
+
+
 def _cap_matters(run: RunSamples) -> bool:
     """Return whether a power cap may slow the GPUs by more than `CLOCK_SHARE`.
 
     No work takes longer by more than the clock is below its maximum. It may if that is unknown.
     """
-    most_mhz = {gpu.index: gpu.sm_max_mhz for gpu in run.facts.gpus or ()}
-    clocks = [
-        gpu.sm_mhz / most
-        for gpu in run.gpus
-        if _POWER_CAP in (gpu.throttle or ()) and gpu.sm_mhz and (most := most_mhz.get(gpu.index))
-    ]
-    share = mean_of(clocks)
-    return share is None or run.reaches(1 - share, CLOCK_SHARE)
+    clock = _capped_clock(run)
+    return clock is None or run.reaches(1 - clock[0] / clock[1], CLOCK_SHARE)
 
 
 def one_core(run: RunSamples) -> Evidence | None:

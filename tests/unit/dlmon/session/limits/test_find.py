@@ -551,6 +551,11 @@ def test_a_power_cap_that_takes_little_of_the_clock_is_no_limit():
         samples = [with_gpu(**gpu, sm_mhz=mhz) for mhz in clocks_mhz * 20]
         return find_limit(samples, facts, gpus=(0,)).rule
 
+    capped = with_gpu(power_w=118.0, throttle=("power cap",), sm_mhz=1_500)
+    assert reported(capped, gpu=0, facts=facts).text == (
+        "POWER CAP: GPU 0 is slowed at 118 of 120 W, clock 1,500 of 1,911 MHz, busy 97 % while it "
+        "trains."
+    )
     assert rule(1_860) == "gpu-near-power"
     assert rule(1_840) == "gpu-power-cap"
     # Where its cost is unknown, the driver's word counts.

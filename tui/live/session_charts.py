@@ -172,7 +172,7 @@ class TimeChartsScreen(ChartsScreen):
             figure = f"{self._cursor_label(axis)}  {figure}"
         below = self._shown_part_text(axis)
         if snapshot.machine is None and snapshot.batches:
-            below = f"machine not read, {below}"
+            more.append("machine not read")
         if self._fits_axis and self._top > 0:
             why = ", not 0" if self._bottom else ": not all in the upper half"
             below = f"{below}, y from {short_number(self._bottom)}{why}"

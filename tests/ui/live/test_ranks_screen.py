@@ -151,7 +151,7 @@ def test_the_live_screen_splits_the_step_of_rank_0_as_the_ranks_are_compared(mea
         assert sum(times.values()) == pytest.approx(first.own_ms + first.waits_ms)
         assert sum(share for *_, share in split.rows) == pytest.approx(1.0)
         drawn = BreakdownLine().rows(118, 3, snapshot)
-        assert "waits" in "".join(text for row in drawn for text, _ in row)
+        assert "for rank 2" in "".join(text for row in drawn for text, _ in row)
 
 
 def test_the_report_has_the_same_figures():

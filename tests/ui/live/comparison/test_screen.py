@@ -43,7 +43,7 @@ def details(stage):
 
 
 async def test_a_key_leads_to_all_that_is_known_of_the_rows_and_another_one_back():
-    async with shown("training", "live") as stage:
+    async with shown("completed", "live") as stage:
         for key in ("c", "q", "escape"):
             await stage.press("c")
             assert isinstance(stage.app.screen, ComparisonScreen)

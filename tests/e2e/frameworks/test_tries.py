@@ -58,7 +58,7 @@ def test_workers_are_tried_in_a_script_that_waits_for_a_slow_dataset(interpreter
     assert len(chosen) == 1, told
     assert re.search(r"num_workers \d \(waits for data \d+ % of a step, and no worker", chosen[0])
     # The setting was applied, or its run would be impossible. Ctrl-C says what there is.
-    assert re.search(r"set:num_workers \d \(warm-up\): completed", told)
+    assert re.search(r"num_workers \d \(warm-up\): completed", told)
     assert "Not decided" in outcome, told
     assert any("stopped before a pair was complete" in line for line in outcome), told
     assert process.returncode == 130

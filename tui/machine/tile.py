@@ -242,6 +242,10 @@ def gpu_curve(
     top, top_text = gpu_axis(label, gpu, facts, highest)
     figures = gpu_figures(view.gpu_at(gpu, shared), facts, in_depth=True)
     figure = _known_figure(figures, label)
+    value = "" if figure is None else figure.text
+    if label == "utilisation" and figure is None and view.cursor_ns is None:
+        # Of all charts of a GPU that gives no reading, the first says why.
+        value = no_utilization(gpu, view.no_reading).partition(" (")[0]
     title = f"{name} {'temperature' if label == 'temp' else label}".strip()
     return TileReading(
         f"{title[0].upper()}{title[1:]}{view.title_end if name == 'GPU' else ''}",
@@ -249,7 +253,7 @@ def gpu_curve(
         columns,
         top,
         (top_text, "0"),
-        "" if figure is None else figure.text,
+        value,
         "" if figure is None else gpu_figure_in_short(figure, gpu, facts),
         level="" if figure is None or label == "utilisation" else figure.level,
         words=memory_notes(gpu, view) if label == "memory" else (),

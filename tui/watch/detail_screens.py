@@ -293,7 +293,7 @@ class GpusScreen(MachineScreen):
         needed = self._detail.rows_needed(self.size.width, view, chosen)
         self._below = max(self._below, needed)
         height = max(room * 3 // 5 if labels else 0, room - self._below)
-        if not gpus and height >= _LEAST_HEIGHT and view.history.latest is not None:
+        if not labels and height >= _LEAST_HEIGHT and view.history.latest is not None:
             self._show_tiles([cpu_reading, memory_reading], view, height)
         if labels:
             if is_large:

@@ -335,8 +335,7 @@ def test_a_number_is_never_cut_but_the_name_before_it():
     series.add(0, 1, 0.6405)
     accuracy = Curve(series, 0, validations=((0, 0.35),), newest=0.6405)
     for width, title in ((37, "Accuracy"), (28, ""), (24, "")):
-        chart = CurveChart()
-        chart._size = Size(width, 8)
+        chart = type("Sized", (CurveChart,), {"size": Size(width, 8)})()
         chart.show_curves("accuracy", [(0, accuracy)], TimeAxis(0, 1, 10, 0))
         name, _, right = chart._title_texts
         # Cut are the name, and whole values.

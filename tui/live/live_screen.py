@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, MutableMapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 _POLLS_OF_OLD_END = 2
 _MANY_EPOCHS = 1_000
 _PROFILED_STEPS = 5
+_TYPING_S = 3.0
+"""What is typed within this time of an end may still be meant for the script."""
 LIVE = Path(__file__).with_name("live.md")
 
 LIVE_KEYS: list[BindingType] = [
@@ -160,6 +163,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self._comparison = SessionComparison(source, {} if references is None else references)
         self._repeatable = repeatable
         self._second = -1
+        self._ended_at = -_TYPING_S
         self._again_when_stopped = False
         self._polls = 0
         # If a run of ours ended before its screen opened, its end is still news.
@@ -262,6 +266,11 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
 
     def _session_ended(self) -> None:
         """Tell the end, withdraw what can't be done any more, and do what waited for the end."""
+        is_failed_script = (
+            self._source.session.header.is_script and self._source.status == Status.FAILED
+        )
+        if self._polls > _POLLS_OF_OLD_END and is_failed_script:
+            self._ended_at = time.monotonic()
         if self._source.is_ours or self._polls > _POLLS_OF_OLD_END:
             self.post_message(
                 NotifyEnd(self, end_text(self._source.snapshot(), self._source.status))
@@ -277,7 +286,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             self.leave()
         elif self._again_when_stopped:
             self._again_when_stopped = False
-            self.action_again()
+            self._run_again()
 
     def paint(self) -> None:
         # A resize may come before the parts are mounted, a call after a refresh when we have left.
@@ -498,6 +507,13 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         return super().check_action(action, parameters)
 
     def action_again(self) -> None:
+        """Run it again, unless it ended under the fingers of somebody who types for the script."""
+        if time.monotonic() - self._ended_at < _TYPING_S:
+            self.notify("it has just ended: press a once more in a few seconds to run it again")
+        else:
+            self._run_again()
+
+    def _run_again(self) -> None:
         self.post_message(TrainAgain())
 
     def action_stop_and_again(self) -> None:
@@ -509,7 +525,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         if answer != "again":
             return
         if not self._source.running:
-            self.action_again()
+            self._run_again()
         elif self.stop():
             self._again_when_stopped = True
             self.refresh_bindings()

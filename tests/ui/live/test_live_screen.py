@@ -31,6 +31,7 @@ from dlmon.records import (
     ThreadStack,
 )
 from dlmon.session.follower import SessionFollower
+from tui.live import live_screen
 from tui.live.live_screen import LiveScreen
 from tui.live.session_lines import ProgressLine
 
@@ -412,6 +413,26 @@ async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_in
         assert "Stops what runs, once that is confirmed." in shown.text
         assert "current batch" not in shown.text.partition("On this screen")[0]
         assert shown.supervisor.words == []
+
+
+async def test_what_is_typed_for_a_script_as_it_fails_does_not_run_it_again(
+    show_session, monkeypatch
+):
+    *_, failed = recorded_session(status="failed")
+    async with show_session(script_session(), size=WIDE, repeatable=True) as shown:
+        for _ in range(3):
+            await shown.tick()
+        shown.log.write(failed)
+        await shown.tick()
+        assert "failed" in shown.rows("TopLine")[0]
+        await shown.press("A", "d", "a", "enter")
+        assert shown.left == []
+        said = [one.message for one in shown.app._notifications]
+        assert "it has just ended: press a once more in a few seconds to run it again" in said
+        # A little later, the key is meant for the screen.
+        monkeypatch.setattr(live_screen, "_TYPING_S", 0.0)
+        await shown.press("a")
+        assert shown.left == ["again"]
 
 
 async def test_a_loop_whose_batches_have_no_size_is_in_steps(show_session):

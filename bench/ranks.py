@@ -2,8 +2,8 @@
 
     python bench/ranks.py [--nodes 64] [--gpus 8] [--seconds 60]
 
-The log of each node is as its supervisor writes it: batches of every rank four times a second, and
-a sample of the machine once a second.
+The log of each node is as its supervisor writes it: batches of every rank four times a second, the
+parts of four of its steps, and a sample of the machine, once a second.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from dlmon.records import (
     Phase,
     Record,
     SessionHeader,
+    StepParts,
     Trainer,
     encode,
 )
@@ -76,6 +77,10 @@ def records_of(node: int, gpus: int, seconds: int) -> list[Record]:
             )
         if quarter % 4 == 3:
             at = t + (quarter + 1) * S // 4
+            of_step = (1_000, 500, 15_000, 25_000, 4_000, 3_000)
+            parts_us = [4 * (part_us + quarter % 7) for part_us in of_step]
+            for gpu in range(gpus):
+                records.append(StepParts(at, 4, 4 * STEP_US, *parts_us, trainer=gpu or None))
             readings = tuple(
                 Gpu(gpu, utilization_pct=97, power_w=500.0 + quarter % 7, memory_used_mib=70_000)
                 for gpu in range(gpus)

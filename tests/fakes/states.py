@@ -563,17 +563,17 @@ def _stalled() -> list[Record]:
             "profile-1.json.gz",
             81_000,
             (
-                Operation("aten::cudnn_convolution", 265, 96_100, 512_000, 0.514),
+                Operation("aten::cudnn_convolution", 265, 96_100, 476_000, 0.513),
                 Operation(
                     "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc",
                     130,
                     0,
-                    241_000,
+                    224_000,
                     0.242,
                 ),
-                Operation("aten::batch_norm", 265, 40_800, 130_000, 0.13),
-                Operation("Memcpy HtoD (Pinned -> Device)", 10, 0, 61_000, 0.061),
-                Operation("aten::add_", 800, 11_200, 53_000, 0.053),
+                Operation("aten::batch_norm", 265, 40_800, 121_000, 0.131),
+                Operation("Memcpy HtoD (Pinned -> Device)", 10, 0, 57_000, 0.061),
+                Operation("aten::add_", 800, 11_200, 49_000, 0.053),
             ),
             0.07,
             0.061,
@@ -850,7 +850,7 @@ async def _push_starting(stage: Stage) -> None:
 _OF_A_SESSION = (
     *("live", "log", "quit", "help", "palette", "compare"),
     *("gpus", "processes", "processes-at-first", "metrics", "replay", "replay-seek"),
-    *("stacks", "profile"),
+    *("ranks", "stacks", "profile"),
 )
 _PAINTED = 12
 """The last samples of a machine that its screen paints one by one: cores have no other history."""
@@ -864,6 +864,7 @@ _ON_TOP = {
     "processes": lambda stage: stage.press("p"),
     "processes-at-first": lambda stage: stage.press("p"),
     "metrics": lambda stage: stage.press("m"),
+    "ranks": lambda stage: stage.press("W"),
     "stacks": lambda stage: stage.press("S"),
     "profile": lambda stage: stage.press("P"),
     "sessions": _open_sessions,

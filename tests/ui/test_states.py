@@ -39,6 +39,7 @@ SHOWN = [
     *((view, "training") for view in ("log", "quit", "replay", "replay-seek", *OVER_ANOTHER)),
     *(("replay", "completed"), ("quit", "recording")),
     *(("metrics", state) for state in ("training", "importing", "nan-loss", "wide-names")),
+    *(("ranks", state) for state in ("waiting-for-rank", "ranks-without-sensors")),
     *((view, "stalled-and-over") for view in ("stacks", "profile")),
 ]
 # Those that differ by more than that other characters stand for the same.

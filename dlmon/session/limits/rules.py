@@ -315,7 +315,7 @@ def gpu_works(run: RunSamples) -> Evidence | None:
         at = f": {named[0]}" if named else "".join(f" at {watts}" for watts in power)
         power = power if named else []
         if rules[0] == "gpu-power-cap" and (clock := _capped_clock(run)) is not None:
-            power.append(f"clock {clock[0]:,.0f} of {clock[1]:,.0f} MHz")
+            often.append(f"clock {clock[0]:.0f} of {clock[1]:.0f} MHz")
         reasons = (f"{name} {run.gpu_is} slowed{at}", *named[1:], *power, *often)
         advice = _against_slowing(rules[0], run, power_w, limit_w)
         return Evidence(rules[0], "", reasons, advice, share)

@@ -92,8 +92,9 @@ def progress_text(sweep: Sweep) -> str:
     if is_enough(sweep):
         return units.counted(len(verdict.pairs), "pair")
     if verdict.missing is None:
-        proof = f"{FIRST_LOOK} pairs may prove it, or " if rule.until_proven else ""
-        return f"{proof}the first {FIRST_PAIRS} pairs say how many it takes"
+        if rule.until_proven:
+            return f"{FIRST_LOOK} pairs may prove it, {FIRST_PAIRS} say how many it takes"
+        return f"the first {FIRST_PAIRS} pairs say how many it takes"
     took_s = pair_s(sweep)
     about = "" if took_s is None else f", about {units.clock(verdict.missing * took_s)},"
     more = units.counted(verdict.missing, "more pair")

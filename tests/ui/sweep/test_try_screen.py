@@ -50,6 +50,7 @@ class StillTries(TryRun):
         """Let the experiment of a candidate begin."""
         candidate = self.tries[number].candidate
         plan = pairs_plan({f"set:{candidate.name}": ["as it is", candidate.value]})
+        plan = replace(plan, pairs=replace(plan.pairs, until_proven=True))
         for writer in self.writers[-1:]:
             writer.close()
         self.writers.append(SweepWriter.create(self.directory, new_header(plan, 1, number)))

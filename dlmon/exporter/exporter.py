@@ -7,15 +7,18 @@ import math
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from prometheus_client import Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.openmetrics.exposition import ALLOWUTF8
+from prometheus_client.registry import Collector
 
 from dlmon import __version__
 from dlmon.exporter.metrics import (
     Sample,
-    escaped,
-    labels_of,
     samples_of_machine,
     samples_of_session,
     samples_of_training,
@@ -32,11 +35,12 @@ from dlmon.system.this_host import host_name
 
 MOST_SERIES = 2000
 """The most series of one session in an answer: its log may hold any number of names."""
+LONGEST_LABEL = 200
+"""The most characters of a label; the records were cleaned as they were read."""
 POLL_S = 1.0
 OLD_S = 30.0
 """A reading of a machine that is older is left out: it is unknown now."""
-_OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-_PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+_encode: Callable[..., bytes] = openmetrics.generate_latest
 _UNITS = ("seconds", "bytes", "ratio", "celsius", "watts", "joules", "hertz")
 _SUFFIXES = {"gauge": "", "counter": "_total", "info": "_info"}
 _ENDINGS = (Status.COMPLETED, Status.FAILED, Status.STOPPED, Status.INTERRUPTED)
@@ -70,7 +74,7 @@ async def serve(
             machine.stop()
 
 
-class Exporter:
+class Exporter(Collector):
     """The running sessions of a log directory, and this machine if it is sampled here."""
 
     def __init__(self, directory: Path, machine: MachineSource | None = None) -> None:
@@ -104,10 +108,15 @@ class Exporter:
 
     def answer(self, accepted: str) -> tuple[bytes, str]:
         """Return all metrics in a format that the scraper accepts, and its content type."""
-        is_openmetrics = "application/openmetrics-text" in accepted
-        answer, hosts, machine = _Answer(is_openmetrics), set[str](), self._machine
-        version = labels_of({"version": __version__})
-        answer.add([Sample("build", "dlmon's version.", 1.0, version, "info")])
+        # Our names need no escaping, and the other ways look at each of their characters.
+        if "application/openmetrics-text" in accepted:
+            return _encode(self, ALLOWUTF8), openmetrics.CONTENT_TYPE_LATEST
+        return generate_latest(self, ALLOWUTF8), CONTENT_TYPE_PLAIN_0_0_4
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric with its samples."""
+        answer, hosts, machine = _Answer(), set[str](), self._machine
+        answer.add([Sample("build", "dlmon's version.", 1.0, {"version": __version__}, "info")])
         if machine is not None and machine.history.latest and (machine.age_s or 0.0) < OLD_S:
             hosts.add(host_name())
             answer.add(samples_of_machine(host_name(), machine.facts, machine.history.latest))
@@ -116,12 +125,12 @@ class Exporter:
                 dropped = answer.add(_samples_of(follower, hosts), MOST_SERIES)
                 self._dropped[follower.session.header.id] += dropped
         for session, number in self._dropped.items():
-            of_session = labels_of({"session": session})
-            answer.add([Sample("dropped_series", _DROPPED, number, of_session, "counter")])
+            labels = {"session": session}
+            answer.add([Sample("dropped_series", _DROPPED, number, labels, "counter")])
         for status, number in self._ended.items():
-            ended = labels_of({"status": status})
-            answer.add([Sample("sessions_ended", _ENDED, number, ended, "counter")])
-        return answer.text(), _OPENMETRICS if is_openmetrics else _PLAIN
+            labels = {"status": status}
+            answer.add([Sample("sessions_ended", _ENDED, number, labels, "counter")])
+        yield from answer.metrics.values()
 
 
 def _samples_of(follower: SessionFollower, hosts: set[str]) -> Iterator[Sample]:
@@ -140,41 +149,32 @@ def _samples_of(follower: SessionFollower, hosts: set[str]) -> Iterator[Sample]:
 
 
 class _Answer:
-    """The text of one answer, each series once."""
+    """The metrics of one answer, each series once."""
 
-    def __init__(self, is_openmetrics: bool) -> None:
-        self._is_openmetrics = is_openmetrics
-        self._lines: dict[str, list[str]] = {}
-        """By metric: its samples must stand together."""
-        self._series: set[str] = set()
+    def __init__(self) -> None:
+        self.metrics: dict[str, Metric] = {}
+        self._added: set[tuple[str, ...]] = set()
 
     def add(self, samples: Iterable[Sample], most: float = math.inf) -> int:
         """Add the known samples, at most this many; return how many were left out."""
-        room, left_out = len(self._series) + most, 0
+        room, left_out = len(self._added) + most, 0
         for sample in samples:
             if sample.value is None:
                 continue
-            series = f"dlmon_{sample.name}{_SUFFIXES[sample.kind]}{{{sample.labels}}}"
+            labels = {name: text[:LONGEST_LABEL] for name, text in sample.labels.items()}
+            series = (sample.name, *labels.values())
             # Names that are cut may be alike, and a scraper refuses a series that comes twice.
-            if len(self._series) >= room or series in self._series:
+            if len(self._added) >= room or series in self._added:
                 left_out += 1
                 continue
-            self._series.add(series)
-            lines = self._lines.get(sample.name) or self._begin(sample)
-            lines.append(f"{series} {float(sample.value)!r}\n")
+            self._added.add(series)
+            metric = self.metrics.get(sample.name) or self._begin(sample)
+            metric.add_sample(f"{metric.name}{_SUFFIXES[sample.kind]}", labels, sample.value)
         return left_out
 
-    def _begin(self, sample: Sample) -> list[str]:
-        name, kind = f"dlmon_{sample.name}", sample.kind
+    def _begin(self, sample: Sample) -> Metric:
         unit = sample.name.rpartition("_")[2]
-        if not self._is_openmetrics:
-            # The older format has no infos, and the name includes the suffix.
-            name, kind = f"{name}{_SUFFIXES[kind]}", "gauge" if kind == "info" else kind
-        lines = [f"# HELP {name} {escaped(sample.meaning)}\n# TYPE {name} {kind}\n"]
-        if unit in _UNITS and self._is_openmetrics:
-            lines.append(f"# UNIT {name} {unit}\n")
-        self._lines[sample.name] = lines
-        return lines
-
-    def text(self) -> bytes:
-        return "".join([*chain.from_iterable(self._lines.values()), "# EOF\n"]).encode()
+        unit = unit if unit in _UNITS else ""
+        metric = Metric(f"dlmon_{sample.name}", sample.meaning, sample.kind, unit)
+        self.metrics[sample.name] = metric
+        return metric

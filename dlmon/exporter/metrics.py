@@ -30,8 +30,6 @@ from dlmon.session.machine_history import facts_of_gpu, gpus_of
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
 
-LONGEST_LABEL = 200
-"""The most characters of a label; the records were cleaned as they were read."""
 MIB = 1 << 20
 # By the end of a field's name: the end of the metric's name, and its number of units.
 _UNITS = {
@@ -67,60 +65,50 @@ class Sample(NamedTuple):
         name: the metric's name, without `dlmon_` and the suffix of its kind.
         meaning: the metric's meaning.
         value: None if it is unknown.
-        labels: the labels, as an answer has them.
+        labels: the labels, in the order that all samples of the metric have.
         kind: gauge, counter or info.
     """
 
     name: str
     meaning: str
     value: float | None
-    labels: str
+    labels: Mapping[str, str]
     kind: str = "gauge"
-
-
-def labels_of(labels: Mapping[str, str]) -> str:
-    """Return labels as an answer has them, cut to `LONGEST_LABEL` characters each."""
-    return ",".join(f'{name}="{escaped(text[:LONGEST_LABEL])}"' for name, text in labels.items())
-
-
-def escaped(text: str) -> str:
-    """Return a text without what would end a label or a line."""
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def samples_of_session(
     session: Session, snapshot: Snapshot, now_ns: int, labels: Mapping[str, str]
 ) -> Iterator[Sample]:
     """Yield the figures of a session and of its processes; `now_ns` is on its running time."""
-    of_session = labels_of(labels)
-    workload = labels_of({**labels, "workload": session.header.workload})
+    workload = {**labels, "workload": session.header.workload}
     yield Sample("session", "The sessions that run.", 1.0, workload, "info")
     for rate in (snapshot.samples_per_second_now, snapshot.tokens_per_second_now):
         if rate is not None:
             what = rate.unit.removesuffix("/s")
             meaning = f"The throughput now, in {what}."
-            yield Sample(f"{what}_per_second", meaning, rate.per_second, of_session)
+            yield Sample(f"{what}_per_second", meaning, rate.per_second, labels)
     for name, (meaning, path, units) in _OF_SESSION.items():
         value = value_of(snapshot, path)
-        yield Sample(name, meaning, None if value is None else value * units, of_session)
-    yield Sample("steps", "The batches that ended.", snapshot.batches, of_session, "counter")
-    yield Sample("epochs", "The epochs that ended.", len(snapshot.epochs), of_session, "counter")
+        yield Sample(name, meaning, None if value is None else value * units, labels)
+    yield Sample("steps", "The batches that ended.", snapshot.batches, labels, "counter")
+    yield Sample("epochs", "The epochs that ended.", len(snapshot.epochs), labels, "counter")
     waits, end_ns = session.data_wait, session.data_wait.newest_ns
     if end_ns is not None:
         at_s = round(snapshot.wall - max(0, now_ns - end_ns) / 1e9, 3)
-        yield Sample("last_step_timestamp_seconds", "The end of the last step.", at_s, of_session)
+        yield Sample("last_step_timestamp_seconds", "The end of the last step.", at_s, labels)
         meaning = "The time since the last step, once the next is overdue; else 0."
-        yield Sample("step_overdue_seconds", meaning, snapshot.overdue_s or 0.0, of_session)
+        yield Sample("step_overdue_seconds", meaning, snapshot.overdue_s or 0.0, labels)
     waited, meaning = waits.before(now_ns), "The share of half a minute spent waiting for data."
-    yield Sample("data_wait_ratio", meaning, None if waited is None else waited.share, of_session)
+    yield Sample("data_wait_ratio", meaning, None if waited is None else waited.share, labels)
     for part, seconds in snapshot.time_breakdown.items():
-        use = labels_of({**labels, "use": part})
-        yield Sample("time_seconds", "The time so far, by its use.", seconds, use)
+        yield Sample(
+            "time_seconds", "The time so far, by its use.", seconds, {**labels, "use": part}
+        )
     for index in snapshot.gpus:
-        gpu = labels_of({**labels, "gpu": _id_of_gpu(session.facts, index)})
+        gpu = {**labels, "gpu": _id_of_gpu(session.facts, index)}
         yield Sample("session_gpu", "The GPUs that a session trains on.", 1.0, gpu, "info")
     if snapshot.machine is not None:
-        yield from _readings(snapshot.machine.process, ProcessTree, "run", of_session)
+        yield from _readings(snapshot.machine.process, ProcessTree, "run", labels)
 
 
 def samples_of_training(
@@ -130,7 +118,7 @@ def samples_of_training(
     for process in snapshot.trainers:
         trainer, wait, step_ms = process.trainer, process.wait, process.step_ms
         rank = str(trainer.number if trainer.rank is None else trainer.rank)
-        of_rank = labels_of({**labels, "rank": rank, "host": trainer.host or labels["host"]})
+        of_rank = {**labels, "rank": rank, "host": trainer.host or labels["host"]}
         step_s = None if step_ms is None else step_ms / 1000
         wait_s = None if wait is None else wait.mean_ms / 1000
         rate, meaning = process.samples_per_second, "The throughput of a rank."
@@ -139,21 +127,20 @@ def samples_of_training(
         yield Sample("rank_data_wait_seconds", "Its wait for data in a step.", wait_s, of_rank)
     for name, metric in session.learning.metrics.items():
         for of, value in (("training", metric.newest), ("validation", metric.newest_validation)):
-            named = labels_of({**labels, "metric": name, "of": of})
+            named = {**labels, "metric": name, "of": of}
             yield Sample("training_metric", "The newest value of a metric.", value, named)
 
 
 def samples_of_machine(host: str, facts: MachineFacts, machine: Machine) -> Iterator[Sample]:
     """Yield the readings of a machine and of its GPUs."""
-    of_host = labels_of({"host": host})
+    of_host = {"host": host}
     yield Sample("memory_bytes", "The memory of the machine.", _bytes(facts.memory_mib), of_host)
     for part, kind in _PARTS.items():
         yield from _readings(getattr(machine, part), kind, part, of_host)
     for gpu in gpus_of(machine, facts):
         known = facts_of_gpu(facts, gpu.index)
-        labels = {"host": host, "gpu": _id_of_gpu(facts, gpu.index)}
-        of_gpu = labels_of(labels)
-        model = labels_of({**labels, "index": str(gpu.index), "model": known.name})
+        of_gpu = {**of_host, "gpu": _id_of_gpu(facts, gpu.index)}
+        model = {**of_gpu, "index": str(gpu.index), "model": known.name}
         yield Sample("gpu", "The GPUs of the machine.", 1.0, model, "info")
         is_lost = machine.gpus is None or gpu.state is GpuState.LOST
         yield Sample("gpu_lost", "1 if the GPU answered, and does not now.", is_lost, of_gpu)
@@ -161,7 +148,7 @@ def samples_of_machine(host: str, facts: MachineFacts, machine: Machine) -> Iter
         yield Sample("gpu_memory_bytes", "The memory of the GPU.", memory, of_gpu)
         yield from _readings(gpu, Gpu, "gpu", of_gpu)
         for reason in gpu.throttle or ():
-            because = labels_of({**labels, "reason": reason})
+            because = {**of_gpu, "reason": reason}
             yield Sample("gpu_throttled", "1 for each reason of lower clocks.", 1.0, because)
 
 
@@ -173,7 +160,9 @@ def _bytes(mib: int | None) -> float | None:
     return None if mib is None else mib * MIB
 
 
-def _readings(values: object, kind: type[Any], prefix: str, labels: str) -> Iterator[Sample]:
+def _readings(
+    values: object, kind: type[Any], prefix: str, labels: Mapping[str, str]
+) -> Iterator[Sample]:
     """Yield the numbers of a part of a sample; none if it is None."""
     metrics = _metrics_of(kind, prefix)  # type: ignore[arg-type]
     for field, (name, meaning, units, counts) in metrics.items():

@@ -13,6 +13,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,11 @@ def listen(text: str) -> socket.socket:
     """Return a socket that listens at an address; a port of 0 is any free one.
 
     Raises:
-        ServeError: the address is wrong or in use.
+        ServeError: the address is wrong or in use, or prometheus-client is not installed.
     """
     host, port = address_of(text)
+    if find_spec("prometheus_client") is None:
+        raise ServeError("metrics need prometheus-client: pip install 'dlmon[prometheus]'")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)

@@ -43,6 +43,12 @@ def test_a_busy_port_is_one_sentence(tmp_path):
             serve_sessions(str(port), tmp_path)
 
 
+def test_without_prometheus_client_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setattr(exporter_process, "find_spec", lambda name: None)
+    with pytest.raises(ServeError, match=r"pip install 'dlmon\[prometheus\]'"):
+        listen("0")
+
+
 def test_the_sessions_of_a_directory_are_served_once(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(

@@ -48,6 +48,7 @@ _CHARTS = {
     POWER: "W",
     MEMORY: "GiB",
 }
+_RATES = {_CHARTS[THROUGHPUT], _CHARTS[IN_STEPS], tokens.UNIT}
 _OWN = "this run"
 VALIDATION_MARK = "◆"
 _COMMIT_DIGITS = 7
@@ -526,6 +527,9 @@ def value_texts(
         newest = curve.newest if curve.newest is not None else curve.series.newest
         newest = newest and curve.factor * newest
         texts.append(curve.why or write(newest, unit))
+    if len(curves) == 1 and unit in _RATES:
+        # Elsewhere, a throughput is the mean of a run.
+        texts[0] = f"last {texts[0]}"
     if len(curves) == 1 and (validations := curves[0].validations):
         # The line and the dots of one chart are told apart by their names.
         newest_text = curves[0].why_validation or write(validations[-1][1], unit)

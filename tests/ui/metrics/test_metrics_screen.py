@@ -11,7 +11,7 @@ from textual.geometry import Size
 
 from dlmon.cli.start import Start
 from dlmon.comparison.compared_run import Curve
-from dlmon.figures.report.curves import metric_text
+from dlmon.figures.report.curves import metric_text, value_texts
 from dlmon.metric_files.file_session import FileSource
 from dlmon.metric_files.find import find_runs
 from dlmon.records import Metrics
@@ -342,6 +342,15 @@ def test_a_number_is_never_cut_but_the_name_before_it():
         assert right.removesuffix(" …").removesuffix(" ·").endswith(("val 0.3500", "0.6405"))
         assert name.startswith(title)
         assert cell_len(name) + cell_len(right) + 5 <= width
+
+
+def test_the_newest_throughput_of_a_run_is_not_shown_as_that_of_the_run():
+    series = Series()
+    series.add(0, 1, 5_419.0)
+    rate, load = (Curve(series, 0, unit=unit) for unit in ("samples/s", "MiB"))
+    assert value_texts("throughput", [rate], None) == ["last 5,419"]
+    assert value_texts("throughput", [rate], [5_419.0]) == ["5,419"]
+    assert value_texts("memory", [load], None) == ["5,419"]
 
 
 def test_what_counts_epochs_or_steps_is_a_whole_number():

@@ -531,7 +531,8 @@ def own_code(run: RunSamples) -> Evidence | None:
     if code is not None and code.places and code.places[0].looks >= _MOSTLY * share * code.samples:
         line = code.places[0]
         place = place_text(line.script, line.inner)
-        reasons = (place, took, f"{line.looks} of {code.samples} samples")
+        looks = f"{line.looks} of {code.samples} samples"
+        reasons = (place, _about(run.parts, line.looks / code.samples), looks)
         advice = f"take {place.partition(' in ')[0]} out of the loop, or run it every few steps"
     return Evidence(OWN_CODE, f"{100 * share:.0f} %", reasons, advice, share)
 
@@ -565,14 +566,26 @@ def no_part_leads(run: RunSamples) -> Evidence | None:
 def part_text(parts: StepParts | None, *names: str) -> str:
     """Return the time of parts, and of a whole step: forward 2.1 and backward 9.6 of 17.5 ms."""
     assert parts is not None
-    step_ms = parts.step_us / parts.steps / 1000
-    per_unit_ms, unit = (1000.0, "s") if step_ms >= 1000 else (1.0, "ms")
-    step = step_ms / per_unit_ms
-    digits = max(0, 2 - math.floor(math.log10(step))) if step > 0 else 0
+    step, digits, unit = _step(parts)
     times = (getattr(parts, name) * step / parts.step_us for name in names)
     called = (f"{name.partition('_')[0]} " if len(names) > 1 else "" for name in names)
     listed = (f"{name}{time:.{digits}f}" for name, time in zip(called, times, strict=True))
     return f"{' and '.join(listed)} of {step:.{digits}f} {unit} a step"
+
+
+def _about(parts: StepParts | None, share: float) -> str:
+    """Return the time of a share of the stack's samples, and of a whole step."""
+    assert parts is not None
+    step, digits, unit = _step(parts)
+    return f"about {share * step:.{max(0, digits - 1)}f} of {step:.{digits}f} {unit} a step"
+
+
+def _step(parts: StepParts) -> tuple[float, int, str]:
+    """Return the time of a step, the decimals that it has in words, and its unit."""
+    step_ms = parts.step_us / parts.steps / 1000
+    per_unit_ms, unit = (1000.0, "s") if step_ms >= 1000 else (1.0, "ms")
+    step = step_ms / per_unit_ms
+    return step, max(0, 2 - math.floor(math.log10(step))) if step > 0 else 0, unit
 
 
 def _shares_of_step(run: RunSamples) -> dict[str, float]:

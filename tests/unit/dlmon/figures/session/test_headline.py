@@ -206,7 +206,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
     [
         (
             "own-script",
-            "YOUR CODE 70 %: train_resnet.py:118 in augment, 12.7 of 18.2 ms a step, "
+            "YOUR CODE 70 %: train_resnet.py:118 in augment, about 11 of 18.2 ms a step, "
             "60 of 100 samples",
             "take train_resnet.py:118 out of the loop, or run it every few steps",
         ),

@@ -308,7 +308,7 @@ SAID = {
             **step(backward_us=28),
         ),
         said(
-            "YOUR CODE 67 %: train.py:41 in train, 13.4 of 20.0 ms a step, 94 of 144 samples.",
+            "YOUR CODE 67 %: train.py:41 in train, about 13 of 20.0 ms a step, 94 of 144 samples.",
             on_cores(4, 1.0, 0.1),
             "take train.py:41 out of the loop, or run it every few steps",
             code=CodeSamples(1, 144, (SLEEP,)),

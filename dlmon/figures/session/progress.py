@@ -16,6 +16,7 @@ from dlmon.figures.session.phases import doing_text, overdue_text, phase_text
 from dlmon.figures.session.ranks import trainers_text
 from dlmon.figures.session.run_facts import share_text, unusual_settings
 from dlmon.figures.session.time_breakdown import gap_of_session
+from dlmon.options.run_options import known_options
 from dlmon.quantities import throughputs_of
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, StandardInput, Status
 from dlmon.session.limits.run_samples import MIN_SAMPLES
@@ -51,9 +52,10 @@ def settings_of(snapshot: Snapshot) -> list[str]:
     """Return the settings of the training, the most important first."""
     header, model = snapshot.header, snapshot.model
     workload = WORKLOADS.get(header.workload)
-    batch_size = model.batch_size if model else header.options.get("batch_size")
-    steps = header.options.get("steps")
-    precision = header.options.get("precision") or (workload.precision if workload else None)
+    options = known_options(header.options)
+    batch_size = model.batch_size if model else options.get("batch_size")
+    steps = options.get("steps")
+    precision = options.get("precision") or (workload.precision if workload else None)
     unusual = unusual_settings(header.options)
     settings = (
         *injected_texts(header),

@@ -104,3 +104,10 @@ def test_a_header_without_injections_is_that_of_an_older_log():
     assert b"injected" not in line
     assert decode(line).injected == {}
     assert decode(encode(replace(script_header(), injected=SET))).injected == SET
+
+
+def test_an_option_whose_type_is_wrong_is_no_setting():
+    header = replace(script_header(), options={"steps": ["text"], "batch_size": 16})
+    settings = settings_of(Session(header).snapshot(0))
+    assert "batch 16" in settings
+    assert not [text for text in settings if "steps" in text]

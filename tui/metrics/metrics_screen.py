@@ -324,7 +324,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         problems = dict.fromkeys(file.points.problem for file in self._files)
         parts = (
             *(problem or "" for problem in problems),
-            _HOW_TO_REPORT * (not any(source.session.learning.names for source in self._sources)),
+            _HOW_TO_REPORT * self._may_report,
             f"the first {most:,} metrics" * (most >= MOST_METRICS),
             f"{self._left_out:,} more charts: / searches" * bool(self._left_out),
             self._group_text,
@@ -335,6 +335,13 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             self._zoom_note,
         )
         return ", ".join(filter(None, parts))
+
+    @property
+    def _may_report(self) -> bool:
+        """True if a script has no metric yet: a workload's come by themselves."""
+        sessions = [source.session for source in self._sources]
+        has_any = any(session.learning.names for session in sessions)
+        return not has_any and any(session.header.is_script for session in sessions)
 
     @property
     def _group_text(self) -> str:

@@ -5,6 +5,7 @@ import re
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import OneScreen, screen_text, until
+from fakes.scripts import script_session
 from fakes.states import on_stage
 from rich.cells import cell_len
 from textual.geometry import Size
@@ -69,6 +70,15 @@ async def test_a_metric_that_comes_later_gets_a_chart_and_its_name_is_no_markup(
         await pilot.press("slash", *"[b]lo")
         await begin(app, pilot)
         assert "[b]loss[/x] [@click" in screen_text(app)
+
+
+@pytest.mark.parametrize("is_script", [True, False])
+async def test_only_a_script_without_a_metric_is_told_how_to_report_one(open_metrics, is_script):
+    run = script_session() if is_script else recorded_session("importing")
+    app = open_metrics([record for record in run if not isinstance(record, Metrics)])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        assert ("dlmon.step(loss=loss)" in screen_text(app)) is is_script
 
 
 async def test_runs_lie_over_each_other_from_their_own_first_batch(open_metrics):

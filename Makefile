@@ -13,16 +13,16 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 
-# UV=/path/to/uv installs with it, in a fifth of pip's time, which serves where uv can't.
-install = { [ -n "$(UV)" ] && $(UV) pip install --quiet --python $(1) $(2); } || $(1) -m pip install --quiet $(2)
+# USE_UV=/path/to/uv installs with it, in a fifth of pip's time, which serves where uv can't.
+install = { [ -n "$(USE_UV)" ] && $(USE_UV) pip install --quiet --python $(1) $(2); } || $(1) -m pip install --quiet $(2)
 
-.PHONY: run test setup lint types types-elsewhere fast slow golden ui e2e frameworks gpu-wheels dist site python3.14 clean help
+.PHONY: run test setup lint types types-elsewhere fast slow golden ui e2e costly frameworks gpu-wheels dist site python3.14 clean help
 
 run: setup ## train mnist-mlp-small for a minute and show it
 	@echo "10 epochs of mnist-mlp-small: about a minute on two cores; the screen says when it ends once it trains"
 	@$(BIN)/dlmon run mnist-mlp-small
 
-test: lint fast slow ui e2e ## run every test
+test: lint fast slow ui e2e ## run every test but the costly ones
 
 setup: $(VENV)/installed ## set up .venv
 
@@ -82,7 +82,10 @@ endif
 
 # More than half of a run is waiting: for a signal, for the end of a process.
 e2e: setup ## real processes, signals and Keras
-	$(BIN)/pytest -n $$(($(CORES) + 4)) --dist loadgroup tests/e2e
+	$(BIN)/pytest -n $$(($(CORES) + 4)) --dist loadgroup -m "not costly" tests/e2e
+
+costly: setup ## the real frameworks and tools again for which CI has no time
+	$(BIN)/pytest -n $(CORES) -m costly tests/e2e
 
 # What a machine with a GPU and no package index lacks for bench/gpu_day.py, for its Python.
 GPU_PYTHON ?= 3.12

@@ -120,6 +120,7 @@ async def test_an_agent_starts_a_network_and_stops_it(ask, log_dir):
     eventually(lambda: list_sessions(log_dir)[0].status == Status.STOPPED, "it stops")
 
 
+@pytest.mark.costly
 async def test_an_agent_profiles_steps(ask, log_dir, tmp_path):
     frameworks = os.environ.get("DLMON_TEST_FRAMEWORKS")
     if not frameworks:

@@ -121,6 +121,7 @@ def test_a_rank_that_stays_away_from_a_collective_is_the_one_that_is_named(train
     eventually(lambda: "wait_for_lock" in training.headline.reason, "the line of rank 1")
 
 
+@pytest.mark.costly
 def test_a_rank_that_is_slow_in_backward_is_named_if_the_script_reduces_gradients_itself(train):
     training = train("slow-backward", ranks=2)
     headline = training.wait_for("WAITING FOR RANK 1")
@@ -160,13 +161,7 @@ def test_a_script_that_waits_for_its_terminal_says_so_until_it_is_answered(train
     os.close(stdin)
 
 
-BY_HAND = pytest.mark.skipif(
-    "DLMON_TEST_ALL_HEADLINES" not in os.environ, reason="DLMON_TEST_ALL_HEADLINES is not set"
-)
-"""Of cases that take a minute each: CI has no room for all."""
-
-
-@BY_HAND
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("case", "ranks", "name"),
     [
@@ -187,13 +182,13 @@ def test_each_other_fault_is_the_headline(case, ranks, name, train):
     assert ("--plain" in headline.advice) is (case in ("input", "debugger"))
 
 
-@BY_HAND
+@pytest.mark.costly
 @pytest.mark.parametrize("case", ["saves", "item", "workers"])
 def test_no_other_healthy_script_is_accused(case, train):
     test_a_healthy_script_is_not_accused(case, train)
 
 
-@BY_HAND
+@pytest.mark.costly
 def test_a_script_that_reads_a_pipe_waits_for_no_person(train):
     read_end, write_end = os.pipe()
     os.write(write_end, b"1.0\n" * 300)

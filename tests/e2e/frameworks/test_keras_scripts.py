@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from fakes.costly import with_costly
 from fakes.listener import Listener
 
 from dlmon.instrument.reporter import SOCKET
@@ -280,7 +281,7 @@ def compilations_of_jax_are_pauses(run):
     assert ("compile" in pauses) == (run.of(Trainer)[0].backend == "jax")
 
 
-@pytest.mark.parametrize("flavour", list(FLAVOURS))
+@pytest.mark.parametrize("flavour", with_costly(FLAVOURS, but="tensorflow"))
 def test_what_scripts_count_is_what_is_reported(flavour):
     # One test, for starting the script again for each of them would take minutes.
     run = Run(flavour)
@@ -327,7 +328,7 @@ def test_what_an_optimizer_applies_is_a_step_and_what_keras_trains_counts_once(w
 # ---- XGBoost and LightGBM ----
 
 
-@pytest.mark.parametrize("package", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize("package", with_costly(["xgboost", "lightgbm"], but="xgboost"))
 def test_each_round_is_a_step_in_every_way_to_train(run_with, package):
     ran = run_with(package, "boosting.py", package)
     assert ran.alone.returncode == 0

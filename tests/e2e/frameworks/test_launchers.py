@@ -80,6 +80,7 @@ def test_a_rank_that_is_slow_in_its_own_code_is_named_with_its_line(execute):
     assert {record.parameters for record in records if isinstance(record, Model)} == {5}
 
 
+@pytest.mark.costly
 def test_accelerate_launch(execute):
     done, records = execute(
         "accelerate", "launch", "--cpu", str(SCRIPTS / "loops.py"), "accelerated"

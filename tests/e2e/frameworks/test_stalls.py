@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from fakes.costly import with_costly
 from fakes.sessions import eventually
 from fakes.sshd import free_port
 
@@ -243,7 +244,7 @@ def test_what_a_loaders_worker_is_at_is_shown(interpreter, script, context, coun
     assert all(frame["function"] != "loop" for frame in frames)
 
 
-@pytest.mark.parametrize("profiler", ["torch", "jax", "tensorflow"])
+@pytest.mark.parametrize("profiler", with_costly(["torch", "jax", "tensorflow"], but="torch"))
 def test_steps_are_profiled_and_count_nowhere(profiler, interpreter, script):
     python = sys.executable if profiler == "tensorflow" else interpreter
     text = GOES_ON if profiler == "torch" else KERAS

@@ -170,6 +170,7 @@ def test_an_mlflow_that_takes_no_folder_says_what_it_takes(library, exported, tm
     assert_whole(read(tmp_path / "runs"))
 
 
+@pytest.mark.costly
 def test_mlflow_with_a_server_twice_is_one_run(library, exported, dlmon, interpreter, tmp_path):
     library("mlflow")
     with socket.socket() as taken:

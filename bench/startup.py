@@ -46,7 +46,7 @@ def main() -> None:
             "dlmon": ([dlmon], "Workloads"),
             "dlmon watch": ([dlmon, "watch"], "Memory"),
             "dlmon attach": ([dlmon, "attach", str(session)], "samples/s"),
-            CONTEXT: (run, "Before the first step"),
+            CONTEXT: (run, "STARTING"),
         }
         seconds: dict[str, list[float]] = {name: [] for name in screens}
         order = random.Random(arguments.seed)

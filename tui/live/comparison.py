@@ -43,6 +43,7 @@ from tui.widgets.lines import (
     digits_of,
     fit,
     fitting,
+    fitting_parts,
     shows,
     wrapped,
 )
@@ -127,7 +128,7 @@ class ComparisonBars(ScrollingLines):
         room -= label_cells
         most = min(room // 2, room - max(10, width // _LEAST_BAR_DIVISOR))
         is_brief = max(cell_len(_note(bar)) for bar in bars) > most
-        notes = [_fitting_note(_note(bar, is_brief), most) for bar in bars]
+        notes = [fitting_parts(_note(bar, is_brief), most) for bar in bars]
         note_cells = max(map(cell_len, notes))
         bar_cells = max(0, room - note_cells - (len(_GAP) if note_cells else 0))
         marker = "◆" if index == self._reference else _MARKERS[kind]
@@ -160,14 +161,6 @@ def kind_of(bar: Bar) -> str:
 def is_alike(bar: Bar) -> bool:
     """Return True if a bar is of the same work as this run."""
     return "other" not in bar.kind.split()
-
-
-def _fitting_note(note: str, width: int) -> str:
-    """Return the first parts of a note that fit as a whole."""
-    parts = note.split("; ")
-    while parts and cell_len("; ".join(parts)) > width:
-        parts.pop()
-    return "; ".join(parts)
 
 
 def _note(bar: Bar, is_brief: bool = False) -> str:

@@ -396,7 +396,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         """Show the metrics of the next group, which is named before a `/`; after the last, all."""
         groups = [_ALL_GROUPS, *self._groups]
         if len(groups) == 1:
-            self.notify("these metrics have no two groups: a group is what is before a / in a name")
+            self.notify("there are no two groups: a group is what is before a / in a name")
         at = groups.index(self._group) if self._group in groups else 0
         self._group = groups[(at + 1) % len(groups)]
         self.filter(self._typed)

@@ -300,12 +300,17 @@ def first_parts(text: str, width: int, apart: str) -> str:
     return text
 
 
+def fitting_parts(text: str, width: int) -> str:
+    """Return the first parts of a text, apart by "; ", that fit as a whole."""
+    parts = text.split("; ")
+    while parts and cell_len("; ".join(parts)) > width:
+        parts.pop()
+    return "; ".join(parts)
+
+
 def whole_parts(text: str, width: int) -> str:
     """Return the parts of a text, apart by "; ", that fit; of the first one at least its words."""
-    parts = text.split("; ")
-    while len(parts) > 1 and cell_len("; ".join(parts)) > width:
-        parts.pop()
-    whole = "; ".join(parts)
+    whole = fitting_parts(text, width) or text.partition("; ")[0]
     if cell_len(whole) > width:
         # The unit of a figure says more than its band.
         whole = _BAND.sub("", whole)

@@ -14,7 +14,7 @@ from dlmon.comparison.compared_run import RunFigures
 from dlmon.records import Batches, BatchSummary, Record, Suspended
 from dlmon.statistics.turns import Step, Turn, rate_in_turns
 
-LEAST_TURN_S = 1.0
+LEAST_TURN_S = 0.5
 SUSPENDED_WITHIN_S = 5.0
 """A run that isn't suspended by then is taken to have ended."""
 STEPS_A_TURN = 10

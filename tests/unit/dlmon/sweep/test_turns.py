@@ -58,13 +58,13 @@ def test_a_run_is_suspended_until_it_goes_on():
     assert (times.is_suspended, times.seconds) == (True, 3)
 
 
-def test_the_rate_is_that_of_the_turns_without_the_first_tenth_of_a_second():
+def test_the_rate_is_that_of_the_turns_without_their_first_moments():
     times = TurnTimes()
     times.add(suspended(-1, 0, 1, 2, 3))
     # Ten steps of 100 ms in each turn; the first of a turn takes twice as long.
     times.add([steps(0.2, 200, *[100] * 8), steps(2.2, 1200, *[100] * 8)])
     assert times.seconds == 2
-    assert times.rate() == pytest.approx((0.5 + 8 + 0.5 + 8) * 10 / 1.8)
+    assert times.rate() == pytest.approx((0.75 + 8 + 0.75 + 8) * 10 / 1.9)
 
 
 def test_a_step_without_a_known_size_counts_as_one():

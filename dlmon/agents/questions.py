@@ -248,8 +248,7 @@ def _sweep(place: Place, name: str) -> Reply:
     text = ScriptText()
     text.learn_sweep(entry)
     heading, *sections = sweep_report(path).sections
-    done = session_list.done_text(entry) + " combinations" * (entry.plan.pairs is None)
-    status = Note((f"Status: {entry.status}, {done} done.",))
+    status = Note((f"Status: {entry.status}, {session_list.done_in_words(entry)} done.",))
     newest = next(reversed(entry.sweep.sessions), None)
     asks = ("sessions()",) if newest is None else (f"session({newest!r})",)
     return Reply((heading, status, *sections), text, asks)

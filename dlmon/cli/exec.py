@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dlmon.cli import click_options, shared
 from dlmon.cli.show import View, not_started, start_in_slurm, start_session
+from dlmon.cli.sweep import make_runs
 from dlmon.options.run_options import OPTIONS
 from dlmon.options.script import MOST_REPEATS, remember_script
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
+    from dlmon.options.run_options import RunOptions
+    from dlmon.options.settings import Settings
     from dlmon.protocol.job import Job
+    from dlmon.sweep.runner import SweepRun
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -55,16 +60,34 @@ def _number(flag: str, name: str, help: str) -> Callable[[_Command], _Command]:
     return click.option(flag, name, metavar="N", cls=_RangeInWords, type=kind, help=help)
 
 
-def _joining(job: Job, name: str, repeat: int, slurm: str | None) -> Job:
+def _joining(job: Job, name: str, slurm: str | None) -> Job:
     """Return the job as a part of the run that hosts join by this name."""
     from dlmon.log.label import refuse_name
 
     if refusal := refuse_name(name):
         raise shared.UserError(refusal)
-    if repeat > 1 or slurm is not None:
-        other = "--slurm" if slurm is not None else "--repeat"
-        raise shared.UserError(f"--join is one run on several machines: leave out {other}")
+    if slurm is not None:
+        raise shared.UserError("--join is one run on several machines: leave out --slurm")
     return replace(job, join=name, name=job.name or name)
+
+
+def _repeats(
+    command: tuple[str, ...],
+    directory: str | None,
+    options: RunOptions,
+    expected: Mapping[str, int | None],
+    repeats: int,
+    slurm: str | None,
+    settings: Settings,
+) -> SweepRun:
+    """Begin a sweep in which nothing varies."""
+    from dlmon.options.script_sweep import make_script_plan
+    from dlmon.options.sweep_options import begin_sweep, new_seed
+
+    seed = new_seed()
+    plan = make_script_plan(command, directory, options, (), repeats, seed, expected=expected)
+    logs = shared.recorded_in(replace(options, host=None), settings)
+    return begin_sweep(logs, plan, seed, time.time(), options.name, settings.alerts, slurm)
 
 
 @click.command(
@@ -95,7 +118,7 @@ def _joining(job: Job, name: str, repeat: int, slurm: str | None) -> Job:
     cls=_RangeInWords,
     type=click.IntRange(1, MOST_REPEATS),
     default=1,
-    help="Run it so many times, one after the other, without the live screen "
+    help="Run it so many times, one after the other; one table of all runs "
     f"(1 to {MOST_REPEATS:,}).",
 )
 @_number(
@@ -151,11 +174,6 @@ def exec_script(
             raise shared.UserError(_NO_COMMAND)
         settings = shared.settings_of(ascii)
         options = shared.read_checked(texts, settings)
-        contradicting = [f"--{name}" for name in ("host", "detach") if getattr(options, name)]
-        if repeat > 1 and contradicting:
-            raise shared.UserError(
-                f"--repeat waits for each run on this machine: leave out {contradicting[0]}"
-            )
         from dlmon.options.jobs import make_script_job
 
         log_dir = shared.recorded_in(options, settings)
@@ -165,27 +183,20 @@ def exec_script(
             "samples_per_step": samples_per_step,
             "count_flops": count_flops or None,
         }
+        if repeat > 1:
+            contradicting = {"--detach": options.detach, "--join": join}
+            if flag := next((flag for flag, value in contradicting.items() if value), None):
+                raise shared.UserError(f"--repeat is a table of several runs: leave out {flag}")
+            runs = _repeats(command, directory, options, expected, repeat, slurm, settings)
         job = make_script_job(command, directory, log_dir, options, expected, settings.alerts)
         if join is not None:
-            job = _joining(job, join, repeat, slurm)
-    view = View(settings, options.log_dir, plain or repeat > 1, as_json, verbose)
+            job = _joining(job, join, slurm)
+    view = View(settings, options.log_dir, plain, as_json, verbose)
+    if repeat > 1:
+        return make_runs(runs, view, None if options.log_dir is None else Path(options.log_dir))
     if slurm is not None:
         with not_started():
-            if repeat > 1:
-                raise shared.UserError("--repeat runs here, not in Slurm: leave out one of them")
             return start_in_slurm(job, view, slurm, options.host)
     if options.host is None:
         remember_script(command, job.directory)
-    code = None
-    for number in range(1, repeat + 1):
-        title = "" if as_json or repeat == 1 else f"dlmon: run {number} of {repeat}"
-        if title:
-            blank_line = "\n" if number > 1 else ""
-            print(f"{blank_line}{title}", file=sys.stderr, flush=True)
-        code = start_session(job, view, options.host)
-        if code:
-            if title and number < repeat:
-                text = f"{title} ended with exit code {code}; the others are not started"
-                print(text, file=sys.stderr)
-            break
-    return code
+    return start_session(job, view, options.host)

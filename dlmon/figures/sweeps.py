@@ -303,7 +303,7 @@ def plan_text(plan: Plan) -> str:
         window = units.clock(plan.search_window_s)
         return f"batch sizes of {plan.workloads[0]}, one after another, {window} of training each"
     parts = [swept_text(plan), varied_text(plan)]
-    times = f"; {plan.repeats} times each" if plan.repeats > 1 else ""
+    times = f"; {plan.repeats} times each" if 1 < plan.repeats < len(plan.order) else ""
     runs = units.counted(len(plan.order), "run")
     host = plan.options.get(HOST)
     if host is not None and HOST not in plan.varied:

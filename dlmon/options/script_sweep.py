@@ -63,6 +63,7 @@ def make_script_plan(
     pairs: PairRule | None = None,
     links: Sequence[str] = (),
     search_window_s: float = 0.0,
+    expected: Mapping[str, int | None] | None = None,
 ) -> Plan:
     """Return the plan of a sweep of a script, or of an experiment of pairs.
 
@@ -77,6 +78,7 @@ def make_script_plan(
         pairs: the rule that ends an experiment of pairs.
         links: what git ignores and each copy of a commit needs.
         search_window_s: the steady training after which each run of a search is ended.
+        expected: the user's data on the training, as for `make_script_job`.
 
     Raises:
         SweepError: the arguments are wrong.
@@ -147,6 +149,7 @@ def make_script_plan(
             commit_folder=None if repository is None else str(repository),
             commits=hashes,
             links=tuple(links),
+            expected={key: value for key, value in (expected or {}).items() if value is not None},
         ),
         pairs=pairs,
         search_window_s=search_window_s if is_search else None,
@@ -234,7 +237,7 @@ class ScriptJobs:
         options = replace(RunOptions(**known), name=read_label(self._sweep).name)
         directory, script = log_directory_of(self._sweep), self._script
         job = make_script_job(
-            script.command, script.directory, directory, options, alerts=self._alerts
+            script.command, script.directory, directory, options, script.expected, self._alerts
         )
         job = replace(job, sweep=id_of(self._sweep))
         return varied_job(job, combination.varied, script.commit_folder, self._trees)

@@ -52,6 +52,7 @@ class SweptScript:
         commit_folder: folder of the repository of the commits.
         commits: the compared commits, by the names that were typed.
         links: folders and files that git ignores and each commit's copy needs.
+        expected: what the user said of the training, by the options of exec.
     """
 
     command: tuple[str, ...]
@@ -59,6 +60,7 @@ class SweptScript:
     commit_folder: str | None = None
     commits: dict[str, str] = field(default_factory=dict)
     links: tuple[str, ...] = ()
+    expected: dict[str, int] = field(default_factory=dict)
 
 
 @record(frozen=True)

@@ -249,8 +249,7 @@ def is_enough(sweep: Sweep) -> bool:
     """
     rule = sweep.plan.pairs
     if rule is None:
-        is_repeat = sweep.plan.script is not None and not sweep.plan.variations
-        return is_repeat and broken_run(sweep) is not None
+        return sweep.plan.is_repeat and broken_run(sweep) is not None
     if broken_run(sweep) is not None or run_without_rate(sweep) is not None:
         return True
     if sum(map(sweep.is_over, sweep.outcomes)) % 2:

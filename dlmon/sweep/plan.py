@@ -73,6 +73,11 @@ class Plan:
     def combinations(self) -> tuple[Combination, ...]:
         return combinations_of(self.workloads, self.variations)
 
+    @property
+    def is_repeat(self) -> bool:
+        """True for runs of one and the same script; the first that fails ends them."""
+        return self.script is not None and not self.variations
+
     @cached_property
     def slots(self) -> frozenset[Slot]:
         return frozenset(self.order)

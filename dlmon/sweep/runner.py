@@ -32,7 +32,7 @@ from dlmon.sweep.hosts import CurrentRun, LocalHost, SweepHost
 from dlmon.sweep.log import SweepWriter, read_run_figures
 from dlmon.sweep.pair_code import changed_by_pairs
 from dlmon.sweep.pair_in_turns import PairInTurns, RunInTurns
-from dlmon.sweep.pairs import BASE, NEW, is_enough, seconds_left, verdict_of
+from dlmon.sweep.pairs import BASE, NEW, broken_run, is_enough, seconds_left, verdict_of
 from dlmon.sweep.plan import Combination, SweepError
 from dlmon.sweep.progress import Sweep, outcome_of, unapplied_text
 from dlmon.sweep.turns import why_not_in_turns
@@ -138,12 +138,17 @@ class SweepRun:
 
     @property
     def exit_code(self) -> int:
-        """`DONE` if any run completed; `UNREACHABLE` if no host could be reached; else `FAILED`."""
+        """`DONE` if any run completed; `UNREACHABLE` if no host could be reached; else `FAILED`.
+
+        Repeats of a script are `FAILED` if one of them is.
+        """
         if self.problem is not None:
             return FAILED
         outcomes = self.sweep.outcomes.values()
         if self.sweep.plan.pairs is not None:
             return FAILED if verdict_of(self.sweep).ratio is None else DONE
+        if self.sweep.plan.is_repeat and broken_run(self.sweep) is not None:
+            return FAILED
         if any(outcome.status == RunStatus.COMPLETED for outcome in outcomes):
             return DONE
         is_unreachable = bool(self._hosts) and self._hosts.keys() == self.unreached.keys()

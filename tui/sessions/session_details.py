@@ -10,7 +10,7 @@ from dlmon.figures.lists.session_list import (
     Recorded,
     RunOfSweep,
     can_be_resumed,
-    done_text,
+    done_in_words,
     id_with_name,
     kind_of,
     outcome,
@@ -70,7 +70,7 @@ class SessionDetails(Lines):
     _show = shows(rows)
 
     def _of_sweep(self, entry: SweepEntry, width: int) -> list[TextRow]:
-        done = f"{done_text(entry)}{'' if entry.plan.pairs else ' combinations'} done"
+        done = f"{done_in_words(entry)} done"
         done += without_result_text(entry.sweep)
         found = wrapped(next(iter(findings(entry.sweep)), ""), width, 2)
         return [

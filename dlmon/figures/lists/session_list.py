@@ -49,8 +49,9 @@ from dlmon.records.sanitize import clean, shown_path
 from dlmon.script_name import from_script
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT
 from dlmon.sweep.log import SweepEntry, entry_of
-from dlmon.sweep.pairs import verdict_of
+from dlmon.sweep.pairs import broken_run, verdict_of
 from dlmon.sweep.plan import SweepError
+from dlmon.sweep.results import rows_of
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
@@ -338,17 +339,36 @@ def sweep_outcome(entry: SweepEntry) -> str:
         if text := verdict_text(entry.sweep):
             return f"{verdict_in_short(entry.sweep)}: {text}"
         return f"{done_text(entry)}, {base} → {new}"
+    if entry.plan.is_repeat:
+        return _outcome_of_repeats(entry)
     if entry.status == Status.COMPLETED and (found := findings(entry.sweep)):
         return found[0].partition("; ")[0]
     progress, varied = done_text(entry), varied_text(entry.plan)
     return f"{progress}, {varied}" if varied else progress
 
 
+def _outcome_of_repeats(entry: SweepEntry) -> str:
+    """Return why repeats ended early, else their rate: 3 of 5, 644 samples/s."""
+    if (broken := broken_run(entry.sweep)) is not None and broken[1].reason:
+        return f"{done_text(entry)}, {broken[1].reason}"
+    rate = rows_of(entry.sweep)[0].samples_per_second
+    return done_text(entry) if rate is None else f"{done_text(entry)}, {units.rate(rate)} samples/s"
+
+
 def done_text(entry: SweepEntry) -> str:
-    """Return how many combinations of a sweep, or pairs, are done: 1 of 2."""
+    """Return how many combinations of a sweep, its repeats or its pairs are done: 1 of 2."""
     if entry.plan.pairs is not None:
         return units.counted(len(verdict_of(entry.sweep).pairs), "pair")
+    if entry.plan.is_repeat:
+        runs = len(entry.plan.order)
+        return f"{runs - len(entry.sweep.remaining())} of {runs}"
     return f"{entry.sweep.combinations_over} of {len(entry.plan.combinations)}"
+
+
+def done_in_words(entry: SweepEntry) -> str:
+    """Return the same with its noun: 1 of 2 combinations."""
+    noun = "runs" if entry.plan.is_repeat else "combinations"
+    return done_text(entry) if entry.plan.pairs is not None else f"{done_text(entry)} {noun}"
 
 
 def can_be_resumed(entry: SweepEntry) -> bool:

@@ -4,13 +4,14 @@ from pathlib import Path
 import pytest
 from fakes.recorded import BEGIN_WALL, folded, recorded_machine, recorded_session, write_log
 from fakes.scripts import script_header, script_session
-from fakes.sweeps import SMALL, completed, ended, pairs_plan, plan_of, result_of
+from fakes.sweeps import SMALL, completed, ended, pairs_plan, plan_of, result_of, sweep_of
 
 from dlmon.figures.lists.session_list import (
     bad_loss_text,
     call_text,
     describe_recorded,
     describe_workloads,
+    done_in_words,
     outcome,
     recording_headline,
     result_text,
@@ -19,6 +20,7 @@ from dlmon.figures.lists.session_list import (
     status_text,
     stop_delay_text,
     stopped_unasked_text,
+    sweep_outcome,
     use_text,
     workload_of,
 )
@@ -32,15 +34,18 @@ from dlmon.records import (
     FailureKind,
     MachineUse,
     Metrics,
+    Outcome,
     Requirement,
+    RunStatus,
     Slot,
     Status,
     StopCause,
+    SweptScript,
 )
 from dlmon.render.console import table_console
 from dlmon.render.lines import lines_of, print_sections
 from dlmon.session.reasons import NOTHING_SEEN
-from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
+from dlmon.sweep.log import SweepEntry, SweepWriter, list_sweeps, new_header
 from dlmon.sweep.variants import AS_IT_IS
 from workloads.catalog import WORKLOADS
 
@@ -404,3 +409,17 @@ def test_a_recording_leads_with_its_time_what_was_busiest_and_where_it_is(
     # Of a machine that was never read nothing is said.
     _, sentences = recording_headline(snapshot, status, MachineUse({}, {}), "sessions/a")
     assert sentences == (when, where)
+
+
+def test_repeats_of_a_script_tell_their_rate_or_why_they_ended_early(tmp_path):
+    script = SweptScript(("python", "train.py"))
+    plan = replace(plan_of(repeats=3, workloads=("train.py",)), script=script)
+
+    def told(third):
+        sweep = sweep_of(plan, [completed(2.0), completed(2.0), third])
+        entry = SweepEntry(new_header(plan, 1, 0.0), tmp_path, sweep, Status.COMPLETED, None)
+        return sweep_outcome(entry), done_in_words(entry)
+
+    assert told(completed(2.0)) == ("3 of 3, 500 samples/s", "3 of 3 runs")
+    failed = Outcome(RunStatus.FAILED, "no such file", None, None, 1.0)
+    assert told(failed) == ("3 of 3, no such file", "3 of 3 runs")

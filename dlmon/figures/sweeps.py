@@ -394,6 +394,8 @@ def headline(sweep: Sweep) -> tuple[str, list[str]]:
     """Return what is fastest in capitals, or that nothing is yet, and the sentences behind it."""
     # A run under way may show more than the fastest of those that ended.
     ended = len(sweep.plan.order) - len(sweep.remaining())
+    if sweep.plan.is_repeat:
+        return f"{units.counted(ended, 'run').upper()} FINISHED", findings(sweep)
     sentences, of_ended = findings(sweep), "" if sweep.closed else f" OF {ended:,} FINISHED"
     for name in ("fastest", "no clear lead"):
         if sentences and sentences[0].startswith(f"{name}: "):
@@ -412,6 +414,8 @@ def findings(sweep: Sweep) -> list[str]:
     plan, rows = sweep.plan, ranking_rows(sweep)
     if plan.search_window_s is not None:
         return _search(sweep)
+    if plan.is_repeat:
+        return _repeats(rows[0])
     sentences: list[str] = []
     for workload in plan.workloads:
         workload_rows = of_workload(rows, workload)
@@ -437,6 +441,17 @@ def findings(sweep: Sweep) -> list[str]:
         if axis is not None or len(plan.workloads) > 1:
             sentences += lead_changes(rows, variation.key, axis)
     return sentences
+
+
+def _repeats(row: CombinationRow) -> list[str]:
+    """Return the throughput of repeats, and how far they lie apart; none before one has a time."""
+    if row.samples_per_second is None or not row.times:
+        return []
+    rate = f"{units.rate(row.samples_per_second)} samples/s"
+    if len(row.times) == 1:
+        return [f"{rate}; a second run shows how much runs differ"]
+    apart = max(row.times) / min(row.times) - 1
+    return [f"{rate}, the median of runs that differ by up to {units.share(apart)}"]
 
 
 def _search(sweep: Sweep) -> list[str]:

@@ -51,7 +51,6 @@ from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT
 from dlmon.sweep.log import SweepEntry, entry_of
 from dlmon.sweep.pairs import broken_run, verdict_of
 from dlmon.sweep.plan import SweepError
-from dlmon.sweep.results import rows_of
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
@@ -339,20 +338,13 @@ def sweep_outcome(entry: SweepEntry) -> str:
         if text := verdict_text(entry.sweep):
             return f"{verdict_in_short(entry.sweep)}: {text}"
         return f"{done_text(entry)}, {base} → {new}"
-    if entry.plan.is_repeat:
-        return _outcome_of_repeats(entry)
+    broken = broken_run(entry.sweep) if entry.plan.is_repeat else None
+    if broken is not None and broken[1].reason is not None:
+        return f"{done_text(entry)}, {broken[1].reason}"
     if entry.status == Status.COMPLETED and (found := findings(entry.sweep)):
         return found[0].partition("; ")[0]
     progress, varied = done_text(entry), varied_text(entry.plan)
     return f"{progress}, {varied}" if varied else progress
-
-
-def _outcome_of_repeats(entry: SweepEntry) -> str:
-    """Return why repeats ended early, else their rate: 3 of 5, 644 samples/s."""
-    if (broken := broken_run(entry.sweep)) is not None and broken[1].reason:
-        return f"{done_text(entry)}, {broken[1].reason}"
-    rate = rows_of(entry.sweep)[0].samples_per_second
-    return done_text(entry) if rate is None else f"{done_text(entry)}, {units.rate(rate)} samples/s"
 
 
 def done_text(entry: SweepEntry) -> str:

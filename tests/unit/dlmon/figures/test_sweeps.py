@@ -29,7 +29,17 @@ from dlmon.figures.sweeps import (
     sweep_table,
     without_result_text,
 )
-from dlmon.records import Began, Ended, Outcome, RunStatus, Slot, Status, Throughput, encode
+from dlmon.records import (
+    Began,
+    Ended,
+    Outcome,
+    RunStatus,
+    Slot,
+    Status,
+    SweptScript,
+    Throughput,
+    encode,
+)
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
 from dlmon.render.tidy import sweep_lines
@@ -597,3 +607,16 @@ def test_what_else_is_varied_is_kept_apart_and_workloads_take_the_place_of_an_ax
     assert lead_changes(rows, "device", None) == [
         f"faster: cpu on mnist-mlp-small; gpu:0 on mnist-mlp-wide {UNSURE}"
     ]
+
+
+def test_repeats_are_headed_by_their_throughput_and_never_by_a_fastest():
+    plan = replace(plan_of(repeats=3), script=SweptScript(("python", "train.py")))
+    assert headline(sweep_of(plan, [])) == ("0 RUNS FINISHED", [])
+    one = sweep_of(plan, [completed(2.0)])
+    assert headline(one) == (
+        "1 RUN FINISHED",
+        ["500 samples/s; a second run shows how much runs differ"],
+    )
+    sentence = "500 samples/s, the median of runs that differ by up to 25 %"
+    three = sweep_of(plan, [completed(2.0), completed(2.0), completed(2.5)])
+    assert headline(three) == ("3 RUNS FINISHED", [sentence])

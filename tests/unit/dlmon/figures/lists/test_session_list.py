@@ -420,6 +420,7 @@ def test_repeats_of_a_script_tell_their_rate_or_why_they_ended_early(tmp_path):
         entry = SweepEntry(new_header(plan, 1, 0.0), tmp_path, sweep, Status.COMPLETED, None)
         return sweep_outcome(entry), done_in_words(entry)
 
-    assert told(completed(2.0)) == ("3 of 3, 500 samples/s", "3 of 3 runs")
+    rate = "500 samples/s, the median of runs that differ by up to 25 %"
+    assert told(completed(2.5)) == (rate, "3 of 3 runs")
     failed = Outcome(RunStatus.FAILED, "no such file", None, None, 1.0)
     assert told(failed) == ("3 of 3, no such file", "3 of 3 runs")

@@ -6,11 +6,12 @@ made. The settings of the process are made with the first optimizer.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import sys
 import weakref
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def into_torch(torch: Any, reporter: Reporter) -> None:
     of_process = partial(_into_process, torch, injections)
     set_up(injections, _OF_PROCESS, "no optimizer was made", of_process)
     into_copies(torch, injections)
+    set_up(injections, ("prints",), "nothing was printed", partial(throw_prints_away, injections))
     networks = NetworkInjections(torch, injections)
     set_up(injections, ("compile",), NO_NETWORK, networks.install_compile)
     set_up(injections, ("autocast",), NO_NETWORK, networks.install_autocast)
@@ -254,3 +256,18 @@ def _into_process(torch: Any, injections: Injections) -> None:
 
 def _check_setting(read: Any, value: Any) -> str | None:
     return None if read() == value else SET_BY_SCRIPT
+
+
+def throw_prints_away(injections: Injections) -> None:
+    """Throw away what is printed to the terminal from the first loop on."""
+    write = builtins.print
+
+    @wraps(write)
+    def print_before_loops(*values: Any, file: Any = None, **options: Any) -> None:
+        is_shown = file in (None, sys.stdout, sys.stderr) and injections.reporter.loops
+        if not is_shown or injections.value("prints") is None:
+            write(*values, file=file, **options)
+        else:
+            injections.applied("prints")
+
+    builtins.print = print_before_loops

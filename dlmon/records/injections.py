@@ -24,6 +24,7 @@ _EFFECTS = {
     "cudnn_benchmark": "cuDNN measures which algorithm is the fastest for each shape.",
     "autocast": "The network computes in this precision where autocast allows it.",
     "compile": "torch.compile compiles the network in this mode.",
+    "prints": "What the script prints from its first loop on is thrown away.",
     "threads": "PyTorch computes on the CPU with this many threads.",
     "jit_compile": "XLA compiles the training step of a model.",
     "steps_per_execution": "Keras runs this many batches in one call of the compiled step.",
@@ -99,6 +100,7 @@ _KINDS = (
         words=(OFF, "default", "reduce-overhead", "max-autotune"),
         line_if_off="leave torch.compile out",
     ),
+    InjectionKind("prints", TORCH, "if step % 100 == 0: print(...)", (OFF,)),
     InjectionKind("threads", TORCH, "torch.set_num_threads({value})", least=1),
     InjectionKind("jit_compile", KERAS, "model.compile(..., jit_compile={value})", _SWITCH),
     InjectionKind(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlmon.records import Model, StepParts, TimePart
-from dlmon.records.injections import INJECTIONS, KERAS, ON, TORCH, InjectionKind
+from dlmon.records.injections import INJECTIONS, KERAS, OFF, ON, TORCH, InjectionKind
 from dlmon.records.record import record
 from dlmon.session.limits.rules import WAITED_SHARE
 from dlmon.session.snapshot import Snapshot
 
 # From these shares of a step on, a part is worth a try.
 _OPTIMIZER_SHARE, _COPY_SHARE, _NETWORK_SHARE, _OPENING_SHARE = 0.1, 0.05, 0.4, 0.1
+_OWN_CODE_SHARE, _LINES_A_STEP = 0.05, 0.5
 _MOST_WORKERS, _MORE_AHEAD = 4, 8
 # From this length of a batch on, the work around it in Python is little.
 _SHORT_BATCH_MS, _BATCHES_A_CALL = 20.0, 16
@@ -52,6 +53,7 @@ class FirstRun:
         run_cores: the cores that it used.
         compiles: whether PyTorch compiled something.
         joins_batches: whether Keras ran several batches in one call.
+        lines_a_step: the lines that it printed for each step.
     """
 
     framework: str
@@ -64,6 +66,7 @@ class FirstRun:
     run_cores: float | None = None
     compiles: bool = False
     joins_batches: bool = False
+    lines_a_step: float = 0.0
 
     def share(self, *parts: str) -> float:
         """Return the share of a step that some parts took; 0 if they were not measured."""
@@ -82,7 +85,10 @@ class FirstRun:
 
 
 def first_run_of(
-    snapshot: Snapshot, run_cores: float | None, joins_batches: bool = False
+    snapshot: Snapshot,
+    run_cores: float | None,
+    joins_batches: bool = False,
+    lines_a_step: float = 0.0,
 ) -> FirstRun | None:
     """Return what the choice needs from a run; None if no framework trained in it."""
     model = snapshot.measured_model
@@ -107,6 +113,7 @@ def first_run_of(
         run_cores=run_cores,
         compiles=snapshot.is_compile_measured,
         joins_batches=joins_batches,
+        lines_a_step=lines_a_step,
     )
 
 
@@ -123,6 +130,10 @@ def _of_torch(run: FirstRun) -> Iterator[Candidate]:
     if optimizer >= _OPTIMIZER_SHARE and run.model.fused is False:
         reason = f"the optimizer takes {_pct(optimizer)} of a step, and is not fused"
         yield Candidate("fused", ON, reason, optimizer)
+    own_code = run.share("rest_us")
+    if own_code >= _OWN_CODE_SHARE and run.lines_a_step >= _LINES_A_STEP:
+        reason = f"its own code takes {_pct(own_code)} of a step, and it prints nearly every step"
+        yield Candidate("prints", OFF, reason, own_code)
     if run.model.device == "cpu":
         yield from _of_threads(run)
     elif run.model.gpus:

@@ -12,7 +12,7 @@ from dlmon.exit_codes import DONE, FAILED
 from dlmon.log.folder import LogError
 from dlmon.protocol.job import Job, Refused
 from dlmon.quantities import RUN_CORES
-from dlmon.records import Batches, Event, Outcome, PairRule, RunStatus, Slot, Status
+from dlmon.records import Batches, Event, Outcome, Output, PairRule, RunStatus, Slot, Status
 from dlmon.records.record import record
 from dlmon.records.words import Word
 from dlmon.session.follower import SessionFollower
@@ -242,17 +242,21 @@ class TryRun:
         assert isinstance(follower, SessionFollower)
         self.follower = follower
         has_window = is_ended = joins_batches = False
+        lines = steps = 0
         while (records := follower.poll()) or follower.running:
             has_window = has_window or _has_window(follower.session, window_s)
             if not is_ended and (has_window or time.monotonic() - began_at > rule.for_s):
                 is_ended = True
                 host.stop()
-            joins_batches |= any(isinstance(r, Batches) and r.per_execution for r in records)
+            batches = [record for record in records if isinstance(record, Batches)]
+            joins_batches |= any(record.per_execution for record in batches)
+            steps += sum(len(record.dt_us) for record in batches)
+            lines += sum(1 + (r.left_out or 0) for r in records if isinstance(r, Output))
             await asyncio.sleep(0 if records else POLL_S)
         snapshot, result = follower.snapshot(), follower.result
         problem = follower.problem if result is None else result.error
         run_cores = follower.session.readings.means.get(RUN_CORES)
-        run = first_run_of(snapshot, run_cores, joins_batches)
+        run = first_run_of(snapshot, run_cores, joins_batches, lines / steps if steps else 0.0)
         if problem is None and follower.status not in (Status.COMPLETED, Status.STOPPED):
             problem = "it left no result"
         elif problem is None and (run is None or snapshot.samples_per_second is None):

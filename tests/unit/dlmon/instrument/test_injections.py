@@ -1,8 +1,10 @@
 """Arguments are replaced as an object is made, and a script fails only by itself."""
 
+import builtins
 import json
 import multiprocessing
 import pickle
+import sys
 import traceback
 from types import SimpleNamespace
 
@@ -11,6 +13,7 @@ from fakes.loops import KeptReporter
 
 from dlmon.instrument.injections import VARIABLE, injections_of, replace_arguments, set_up
 from dlmon.instrument.network_injections import NetworkInjections
+from dlmon.instrument.torch_injections import throw_prints_away
 from dlmon.records import Injection
 
 
@@ -123,3 +126,21 @@ def test_without_injections_nothing_is_set_up(text, reporter, monkeypatch):
 def test_a_class_that_is_copied_to_another_process_leaves_the_injections_here(injections):
     networks = NetworkInjections(SimpleNamespace(), injections)
     assert pickle.loads(pickle.dumps(networks)) is None
+
+
+def test_what_is_printed_is_thrown_away_from_the_first_loop_on(
+    reporter, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setenv(VARIABLE, json.dumps({"prints": "off"}))
+    monkeypatch.setattr(builtins, "print", print)
+    injections = injections_of(reporter)
+    throw_prints_away(injections)
+    print("before")
+    reporter.begin_loop()
+    with (tmp_path / "kept").open("w") as file:
+        print("in a file", file=file)
+    print("loss", 0.5)
+    print("an error", file=sys.stderr)
+    assert capsys.readouterr() == ("before\n", "")
+    assert (tmp_path / "kept").read_text() == "in a file\n"
+    assert reported(reporter)["prints"] == (True, 2, None)

@@ -92,6 +92,16 @@ def test_threads_are_tried_if_cores_are_left_for_forward_and_backward(
     assert tried(first) == ({"threads": cores} if is_tried else {})
 
 
+@pytest.mark.parametrize(
+    ("lines_a_step", "forward", "is_tried"), [(1.0, 31, True), (0.1, 31, False), (1.0, 35, False)]
+)
+def test_prints_are_left_out_if_there_is_one_a_step_and_own_code_takes_long(
+    lines_a_step, forward, is_tried
+):
+    first = replace(run(**NETWORK | {"forward": forward}), lines_a_step=lines_a_step)
+    assert tried(first) == ({"prints": "off"} if is_tried else {})
+
+
 def test_a_gpu_has_more_to_try_and_what_alters_the_training_comes_last():
     first = run(GPU, copy=20, forward=30, backward=40)
     names = [candidate.name for candidate in candidates_of(first)]

@@ -166,6 +166,9 @@ def one_thread_of_the_cpu(run: RunSamples) -> Evidence | None:
         return None
     if not run.is_busy(thread_pct) or not run.reaches(use.free_cores, IDLE_CORES):
         return None
+    # If others take most of the run's CPU time, they hardly wait for it.
+    if thread_pct < 50 * (use.run_cores or 0.0):
+        return None
     fills = run.verb("fills", "filled")
     reasons = (
         f"one thread of the run {fills} a core",

@@ -252,6 +252,12 @@ SAID = {
             gpu=0,
         ),
         said("NOT CLEAR: nothing is measured.", Machine(t=1, wall=1.0), ""),
+        # Other threads take more time than the busiest one.
+        said(
+            "NOT CLEAR: this run 2.2 of 4 cores, other programs 0.1 cores, busiest thread 100 % "
+            "of a core.",
+            on_cores(4, 2.2, 0.1, thread_pct=100.0),
+        ),
     ],
     "threads": [
         said(
@@ -265,6 +271,10 @@ SAID = {
         said(
             "ONE THREAD 100 %: one thread of the run fills a core, 0.9 of 2 cores idle.",
             on_cores(2, 1.0, 0.1, thread_pct=100.0),
+        ),
+        said(
+            "ONE THREAD 100 %: one thread of the run fills a core, 2.1 of 4 cores idle.",
+            on_cores(4, 1.8, 0.1, thread_pct=100.0),
         ),
         # Where it may load data, that may be what keeps the thread busy.
         *(

@@ -564,7 +564,9 @@ class _Recording:
 
     def _facts(self) -> MachineFacts:
         gpus = tuple(
-            GpuFacts(index, self._gpu_name(), f"GPU-00000000-{index:04}", 6_144)
+            GpuFacts(
+                *(index, self._gpu_name(), f"GPU-00000000-{index:04}", 6_144), sm_max_mhz=1_911
+            )
             for index in range(self.gpus)
         )
         return MachineFacts(
@@ -635,7 +637,7 @@ class _Recording:
             temperature_c=61 if trains else 34,
             sm_mhz=1_860 if trains else 139,
             memory_mhz=4_004 if first else None,
-            throttle=("power cap",) if first and index == 0 else () if first else None,
+            throttle=("power cap",) if trains else (),
             why={"power_w": "not supported", "power_limit_w": "not supported"}
             if fanless and first
             else {},

@@ -142,11 +142,12 @@ def renamed(records: list[Record], text: str) -> list[Record]:
             record = replace(record, metrics={text: 0.5, "loss": None}, why={"loss": text})
         changed.append(record)
     last = max(getattr(record, "t", 0) for record in records)
+    wall = BEGIN_WALL + (last - BEGIN_NS) / 1e9
     unknown = {"utilization_pct": text}
     return [
         *changed,
-        Machine(last, 0.0, gpus=(Gpu(0, throttle=(text,), sm_mhz=1), Gpu(1, why=unknown))),
-        Machine(last, 0.0, processes=_named(text)),
+        Machine(last, wall, gpus=(Gpu(0, throttle=(text,), sm_mhz=1), Gpu(1, why=unknown))),
+        Machine(last, wall, processes=_named(text)),
         Output(last, "stdout", text),
         Output(last, text, text),
         Notice(last, text),
@@ -257,7 +258,6 @@ def _facts_in_depth(facts: GpuFacts) -> GpuFacts:
         facts,
         bus_id=f"0000:{0x41 + facts.index:02x}:00.0",
         slowdown_c=93,
-        sm_max_mhz=1_911,
         memory_max_mhz=4_004,
         pcie_max_generation=3,
         pcie_max_width=16,
@@ -296,6 +296,12 @@ def _gpu_in_depth(gpu: Gpu, energy_j: float) -> Gpu:
         ecc_uncorrected=1 if gpu.index == 2 else 0,
         why={**gpu.why, **unread},
     )
+
+
+def _slowed(machine: Machine) -> Machine:
+    """Return a sample whose working GPUs have a lower clock than the usual one."""
+    gpus = (replace(gpu, sm_mhz=1_607) if gpu.throttle else gpu for gpu in machine.gpus or ())
+    return replace(machine, gpus=tuple(gpus))
 
 
 def _divided(gpu: Gpu) -> Gpu:
@@ -699,6 +705,7 @@ STATES: dict[str, State] = {
     "failed-with-traceback": State(_with_traceback()),
     "interrupted": State(_TRAINING, locked=False),
     # What can go wrong beside it.
+    "power-cap": State(_with_samples(_TRAINING, _slowed)),
     "lost-gpu": State(_with_samples(_TRAINING, partial(_unanswered, "lost"), last=6)),
     "nan-loss": State(recorded_session("training", ended=2, nan_loss=True)),
     # Machines.

@@ -22,7 +22,7 @@ SHOWN_LIVE = (
     *("failed-with-traceback", "data-bound", "waiting-for-rank", "ranks-without-sensors"),
     *("own-script-without-samples", "stalled-and-over"),
     *("completed", "failed", "interrupted", "nan-loss", "slow-cpu", "own-script", "badges"),
-    *("no-gpu", "lost-gpu", "unsupported-gpu", "16-gpus", "256-cores"),
+    *("no-gpu", "power-cap", "lost-gpu", "unsupported-gpu", "16-gpus", "256-cores"),
     *("long-names", "wide-names", "right-to-left-names", "1000-epochs", "earlier-runs"),
     *RECORDINGS,
 )

@@ -316,10 +316,11 @@ def gpu_works(run: RunSamples) -> Evidence | None:
         # With the power in the figures, the words for a power cap say nothing more.
         named = list(causes[rules[0] == "gpu-power-cap" and bool(power) :])
         at = f": {named[0]}" if named else "".join(f" at {watts}" for watts in power)
-        power = power if named else []
+        power, cost = power if named else [], ""
         if rules[0] == "gpu-power-cap" and (clock := _capped_clock(run)) is not None:
+            cost = f" by at most {100 * (1 - clock[0] / clock[1]):.0f} %"
             often.append(f"clock {clock[0]:.0f} of {clock[1]:.0f} MHz")
-        reasons = (f"{name} {run.gpu_is} slowed{at}", *named[1:], *power, *often)
+        reasons = (f"{name} {run.gpu_is} slowed{cost}{at}", *named[1:], *power, *often)
         advice = _against_slowing(rules[0], run, power_w, limit_w)
         return Evidence(rules[0], "", reasons, advice, share)
     if busy_pct is None or not run.is_busy(busy_pct):

@@ -496,8 +496,8 @@ async def test_tokens_per_second_stand_in_a_border_of_the_throughput_at_every_wi
 async def test_what_limits_a_run_and_what_to_do_have_a_row_each(show_session, size):
     async with show_session(recorded_session("training"), size=size) as shown:
         limit, advice = shown.rows("LimitLine")
-        assert "POWER CAP" in limit
-        assert "→ raise the power limit" in advice
+        assert "GPU-BOUND 97 %" in limit
+        assert "→ only less work helps" in advice
 
 
 async def test_what_is_painted_first_is_the_session_and_no_empty_frame(tmp_path, monkeypatch):

@@ -563,7 +563,7 @@ def test_a_power_cap_that_takes_little_of_the_clock_is_no_limit():
 
     capped = with_gpu(power_w=118.0, throttle=("power cap",), sm_mhz=1_500)
     assert reported(capped, gpu=0, facts=facts).text == (
-        "POWER CAP: GPU 0 is slowed at 118 of 120 W, busy 97 % while it trains, "
+        "POWER CAP: GPU 0 is slowed by at most 22 % at 118 of 120 W, busy 97 % while it trains, "
         "clock 1500 of 1911 MHz."
     )
     assert rule(1_860) == "gpu-near-power"

@@ -120,14 +120,14 @@ def test_of_a_run_it_comes_first_and_what_makes_it_slow_after_it():
     limit = limit_of(records)
     assert limit.kind is LimitKind.LOSS
     assert limit.text.startswith(
-        "NAN LOSS: the loss is NaN from about step 1 of epoch 2 on, 1.8 before. POWER CAP: GPU"
+        "NAN LOSS: the loss is NaN from about step 1 of epoch 2 on, 1.8 before. GPU-BOUND 97 %"
     )
-    assert limit.also[0] == "POWER CAP"
+    assert limit.also[0] == "GPU-BOUND 97 %"
     assert limit.advice == "stop it (s, dlmon stop)"
     # Once it is over, nothing is tried that would make it faster.
     over = limit_of(records, ended=True)
     assert (over.lead.title, over.advice) == ("NAN LOSS", "")
-    assert over.evidence[1].advice
+    assert over.evidence[1].title == "GPU-BOUND 97 %"
 
 
 def test_it_needs_no_steady_training():

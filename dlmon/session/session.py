@@ -313,8 +313,7 @@ class Session:
 
     def _add_metrics(self, record: Metrics) -> None:
         # Metrics from before the phase belong to another one.
-        since = self.phase_spans[-1].start if self.phase_spans else self.header.t
-        self.learning.add(record, since)
+        self.learning.add(record, self._phase_since_ns)
         loss = self.learning.metrics.get(LOSS)
         if loss is None or loss.why not in NOT_NUMBERS:
             self._bad_since = None
@@ -689,6 +688,7 @@ class Session:
         return Snapshot(
             header=self.header,
             phase=self.phase,
+            phase_s=max(0, now - self._phase_since_ns) / 1e9,
             is_suspended=self.running_time.is_suspended,
             suspended_s=self.running_time.suspended_ns / 1e9,
             model=self.model,
@@ -979,6 +979,10 @@ class Session:
     @property
     def phase(self) -> str | None:
         return self.phase_spans[-1].phase if self.phase_spans else None
+
+    @property
+    def _phase_since_ns(self) -> int:
+        return self.phase_spans[-1].start if self.phase_spans else self.header.t
 
     def _seconds_per_epoch(
         self, loop: Loop, is_over: bool, why: dict[str, str]

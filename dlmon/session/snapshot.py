@@ -168,6 +168,8 @@ class Snapshot:
     """The time since the last record of any kind."""
     stopping_s: float | None = None
     """The time since it was asked to end; None if it was not, or in logs of earlier versions."""
+    phase_s: float = 0.0
+    """The time since the phase began."""
     last_stall: Gap | None = None
     """The gap in which a run was asked to end, or ended without a result; None if a step came."""
 

@@ -35,7 +35,7 @@ from dlmon.figures.value_axis import stacked_bar
 from dlmon.log.label import Label
 from dlmon.records import Status, TimePart
 from dlmon.session.gaps import Gap
-from dlmon.session.limits.evidence import STANDS, Tone
+from dlmon.session.limits.evidence import OPENING, STANDS, Tone
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.step_parts import PART_STYLES, TIME_STYLES
 from tui.widgets.lines import (
@@ -262,8 +262,8 @@ class ProgressLine(GrowingLines):
             return [((ended_text(result), style),)]
         times = "" if is_past else times_left(snapshot, width >= _WIDE)
         row = _progress_row(snapshot, times, width)
-        is_stalled = headline is not None and headline.rule in STANDS
-        text = "" if is_stalled else pause_text(snapshot)
+        is_said = headline is not None and headline.rule in (*STANDS, OPENING)
+        text = "" if is_said else pause_text(snapshot)
         notice = wrapped(text or recent_notice(snapshot), width, max(1, height - 1))
         if not notice:
             return [row]

@@ -20,6 +20,7 @@ from dlmon.figures.session.progress import (
 )
 from dlmon.figures.session.stall import stall_of
 from dlmon.figures.session.time_breakdown import (
+    BRIEF_NAMES,
     breakdown_rows,
     gap_place,
     in_short,
@@ -36,8 +37,10 @@ from dlmon.session.limits.evidence import (
     KINDS,
     NETWORK,
     NOT_CLEAR,
+    OPENING,
     OWN_CODE,
     STALLED,
+    STEPS,
     TIE,
     Evidence,
     Tone,
@@ -47,6 +50,10 @@ from dlmon.session.snapshot import Snapshot, is_stalled
 
 SILENT_S = 30.0
 """A running session without a record for this time gives no sign of life."""
+_OPENING_S = 1.0
+"""An epoch that has no step for this time leads, as what held before doesn't hold now."""
+_MOSTLY = 0.5
+"""Steps that take this share of the time lead, even if what takes it in them isn't known."""
 _ANSWER = "answer where dlmon exec --plain runs"
 _SCRIPT_STOPS = "the script was asked to end; one that handles SIGTERM may save first"
 _WORKLOAD_STOPS = "it ends after the current batch"
@@ -60,6 +67,7 @@ _PROFILE = "profile its next steps (P, dlmon profile)"
 _LESS_WORK = "only less work helps: lower precision, a compiled model, or a smaller one"
 _NEXT = {
     "not-yet": "wait a few seconds",
+    OPENING: _STARTING,
     "silent": "look at the machine that it runs on",
     "stopping": "wait for its end",
     "gpu-lost": "see which processes use it (p)",
@@ -76,7 +84,7 @@ _NEXT = {
 }
 """The next step of a rule whose evidence has no advice."""
 _NEXT_WHILE_RUNNING = {
-    **dict.fromkeys((NOT_CLEAR, TIE, NETWORK, FORWARD, "optimizer", "copy"), _PROFILE),
+    **dict.fromkeys((STEPS, NOT_CLEAR, TIE, NETWORK, FORWARD, "optimizer", "copy"), _PROFILE),
     "collectives": "compare the ranks (W)",
     OWN_CODE: "see at which line it is, a few times (S, dlmon stack)",
 }
@@ -148,24 +156,42 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
         where = _where(longest, snapshot)
         reasons = (*reasons, f"the longest {units.seconds(longest.seconds)} {where}")
     if lead.rule == NOT_CLEAR:
-        reasons = (*_largest_parts(snapshot), *reasons)
+        lead = _largest_part(snapshot, lead)
+        reasons = lead.reasons
     if lead.rule == "gpu-lost" and snapshot.samples_per_second_now is not None:
         reasons = (*reasons, "its steps go on")
     if not over and (trained := trained_text(snapshot)):
-        return Headline("evaluates", "", (trained, f"while it trained: {lead.title}"), limit.advice)
+        advice = limit.advice or _NEXT.get(lead.rule, "")
+        return Headline("evaluates", "", (f"{trained} ({lead.title})",), advice)
+    if not over and snapshot.phase == "opening" and snapshot.phase_s >= _OPENING_S:
+        return _opening(snapshot, lead.title)
     of_lead = replace(lead, reasons=reasons, advice=limit.advice)
     return Headline(**vars(of_lead), also=limit.also)
 
 
-def _largest_parts(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the two largest parts of the time, as one text."""
+def _largest_part(snapshot: Snapshot, unclear: Evidence) -> Evidence:
+    """Return that steps take most of the time, or the two largest parts of it."""
     rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), 1)
-    steps = " (parts not measured)" if snapshot.step_parts is None else ""
-    texts = [
-        f"{row.name} {row.percent} %{steps * (row.part is TimePart.TRAINING)}"
-        for row in sorted(rows, key=lambda row: -row.share)[:2]
-    ]
-    return (f"{' and '.join(texts)} of the time",) if texts else ()
+    largest = sorted(rows, key=lambda row: -row.share)[:2]
+    if largest and largest[0].part is TimePart.TRAINING and largest[0].share >= _MOSTLY:
+        unmeasured = "; their parts are not measured" * (snapshot.step_parts is None)
+        reasons = (f"of the time{unmeasured}", *unclear.reasons)
+        return Evidence(STEPS, f"{largest[0].percent} %", reasons)
+    texts = " and ".join(f"{row.name} {row.percent} %" for row in largest)
+    return replace(unclear, reasons=(*[f"{texts} of the time"] * bool(texts), *unclear.reasons))
+
+
+def _opening(snapshot: Snapshot, trained: str) -> Headline:
+    """Return the headline of an epoch without a step: where it is, and how steps were."""
+    names = {TimePart.OPENINGS: f"{BRIEF_NAMES[TimePart.OPENINGS]} take"}
+    rows = breakdown_rows(snapshot.time_breakdown, names_of(snapshot) | names)
+    shares = [f"{row.name} {row.percent} % of the time" for row in rows if row.part in names]
+    stall, progress = stall_of(snapshot.pause, snapshot), snapshot.progress
+    number = "" if progress is None else f" {progress.epoch + 1:,}"
+    place = f"at the start of {epoch_word(snapshot.header)}{number}"
+    where = ": ".join(filter(None, (place, stall and stall.place)))
+    reasons = (where, *shares, f"steps: {trained}")
+    return Headline(OPENING, units.short_clock(snapshot.phase_s), reasons)
 
 
 def _state(snapshot: Snapshot, over: bool, status: Status, problem: str | None) -> Headline | None:

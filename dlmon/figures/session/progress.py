@@ -221,8 +221,8 @@ def step_of(snapshot: Snapshot) -> str:
         return no_step if _trains_now(snapshot) else f"{NOTHING_SEEN_YET}: the script runs"
     if progress is None:
         return f"{doing} …"
-    if trained := trained_text(snapshot):
-        return f"{trained}; {doing} …"
+    if trained_text(snapshot):
+        return f"{doing} …"
     if progress.is_over:
         # Another epoch may follow or not.
         of = "" if progress.epochs is None else f" of {progress.epochs:,}"
@@ -242,7 +242,7 @@ def trained_text(snapshot: Snapshot) -> str:
         return ""
     is_last = progress.epoch + 1 >= progress.epochs and progress.step == progress.steps
     count = units.counted(progress.epochs, epoch_word(snapshot.header))
-    return f"training is over after {count}" if is_last else ""
+    return f"after {count} of training" if is_last else ""
 
 
 def step_text(step: int, steps: int | None, updates: int | None) -> str:

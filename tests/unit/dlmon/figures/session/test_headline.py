@@ -230,14 +230,35 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "evaluating",
-            "EVALUATING: training is over after 3 epochs, while it trained: POWER CAP",
+            "EVALUATING: after 3 epochs of training (GPU-BOUND 97 %)",
+            "only less work helps: lower precision, a compiled model, or a smaller one",
+        ),
+        (
+            "opening",
+            "NO STEP 0:02: at the start of epoch 2, epoch starts take 9 % of the time, "
+            "steps: GPU-BOUND 97 %",
+            "if it takes long, see at which line it is (S, dlmon stack)",
+        ),
+        (
+            "power-cap",
+            "POWER CAP: GPU 0 is slowed by at most 16 % at 118 of 120 W, "
+            "busy 97 % while it trains, clock 1607 of 1911 MHz",
             "raise the power limit above 120 W, if the card allows it",
         ),
         (
             "no-gpu",
-            "NOT CLEAR: steps 74 % (parts not measured) and start 14 % of the time, "
+            "STEPS 74 %: of the time; their parts are not measured, "
             "this run 2.9 of 8 cores, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow",
+            "profile its next steps (P, dlmon profile)",
+        ),
+        (
+            # Its busiest thread takes a third of its CPU time.
+            "slow-cpu",
+            "STEPS 87 %: of the time; their parts are not measured, "
+            "this run 2.9 of 8 cores, other programs 0.3 cores, "
+            "waiting for data is not measured with Keras on TensorFlow, "
+            "busiest thread 96 % of a core",
             "profile its next steps (P, dlmon profile)",
         ),
         (

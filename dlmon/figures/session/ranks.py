@@ -246,11 +246,16 @@ BY_NAME = {column.name: column for column in COLUMNS}
 
 
 def columns_of(rows: Sequence[RankRow], unit: str) -> tuple[Column[RankRow], ...]:
-    """Return the columns that tell something of these ranks, the throughput under its unit."""
+    """Return the columns that tell something of these ranks, the throughput under its unit.
+
+    The wait for data is a part of the own work where that is known.
+    """
+    is_split = any(row.split is not None for row in rows)
     return tuple(
         replace(column, title=unit) if column.name == "rate" else column
         for column in COLUMNS
         if any(column.order(row) is not None for row in rows)
+        and not (is_split and column.name == "data wait")
         and (column.name not in _USUALLY_EQUAL or len({column.text(row) for row in rows}) > 1)
     )
 

@@ -188,7 +188,8 @@ def _longer_ms(times_ms: Sequence[float], index: int) -> float:
 
 
 def _milliseconds(value: float) -> str:
-    return f"{value:.0f} ms" if value >= 9.95 else f"{value:.2g} ms"
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:,.{decimals if value else 0}f} ms"
 
 
 def rank_holds_up(ranks: Sequence[ProcessRate], is_over: bool) -> Evidence | None:

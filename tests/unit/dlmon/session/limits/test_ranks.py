@@ -51,17 +51,17 @@ def ranks(
 def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait_for():
     held = rank_holds_up(ranks([2.0, 41.0, 2.2, 1.8]), is_over=False)
     assert held.text == (
-        "WAITING FOR RANK 1 78 %: rank 1 on n1 waits 41 ms a step for data, others 2 ms"
+        "WAITING FOR RANK 1 78 %: rank 1 on n1 waits 41.0 ms a step for data, others 2.00 ms"
     )
     assert (
         held.advice == "look for what rank 1 on n1 loads more slowly: its data, its CPUs, its disk"
     )
     over = rank_holds_up(ranks([41.0, 2.0, 2.0]), is_over=True)
     assert over.text == (
-        "WAITING FOR RANK 0 78 %: rank 0 waited 41 ms a step for data, others 2 ms"
+        "WAITING FOR RANK 0 78 %: rank 0 waited 41.0 ms a step for data, others 2.00 ms"
     )
     of_two = rank_holds_up(ranks([41.0, 2.0]), is_over=False)
-    assert of_two.reasons == ("rank 0 waits 41 ms a step for data, the other 2 ms",)
+    assert of_two.reasons == ("rank 0 waits 41.0 ms a step for data, the other 2.00 ms",)
 
 
 def test_the_rank_that_takes_longer_by_itself_is_what_others_wait_for_in_backward():
@@ -70,29 +70,29 @@ def test_the_rank_that_takes_longer_by_itself_is_what_others_wait_for_in_backwar
     assert held.title == "WAITING FOR RANK 1 60 %"
     # Its backward takes 17 ms, and so much of that of the others is no waiting.
     assert held.reasons == (
-        "rank 1 on n1 works 50 ms a step, others 20 ms",
-        "30 ms more in forward",
+        "rank 1 on n1 works 50.0 ms a step, others 20.1 ms",
+        "29.9 ms more in forward",
     )
     assert (
         straggler_of(ranks_of_three).sentence()
-        == "rank 1 on n1 works 50 ms a step, others 20 ms and wait for it"
+        == "rank 1 on n1 works 50.0 ms a step, others 20.1 ms and wait for it"
     )
     # Loaders may not be watched.
     of_two = straggler_of(ranks([None, None], work_ms=(33.0, 3.0)))
     assert of_two.sentence(was=True) == (
-        "rank 0 worked 50 ms a step, the other 20 ms and waited for it"
+        "rank 0 worked 50.0 ms a step, the other 20.0 ms and waited for it"
     )
 
 
 def test_what_it_takes_longer_for_is_named_with_the_line_of_its_own_code():
     of_data = ranks([2.0, 41.0], work_ms=(3.0, 42.0), in_part="wait_us")
     assert straggler_of(of_data).sentence() == (
-        "rank 1 on n1 waits 42 ms a step for data, the other 3 ms and waits for it"
+        "rank 1 on n1 waits 42.0 ms a step for data, the other 3.00 ms and waits for it"
     )
     places = (SeenAt(7, Frame("train.py", 20, "augment")), SeenAt(1, Frame("train.py", 9, "log")))
     code = CodeSamples(0, 10, places)
     held = straggler_of(ranks([2.0, 2.0], work_ms=(3.0, 33.0), in_part="rest_us", code=code))
-    assert held.where == "30 ms more in your code"
+    assert held.where == "30.0 ms more in your code"
     assert held.advice == (
         "take train.py:20 out of the loop of rank 1 on n1, or run it every few steps"
     )
@@ -122,8 +122,8 @@ def test_where_collectives_are_seen_backward_is_a_ranks_own_work():
     assert [(step.own_ms, step.waits_ms) for step in steps] == [(20.0, 30.0), (50.0, 0.0)]
     assert steps[0].parts_ms == {"backward_us": 3.0, "collective_us": 17.0}
     assert rank_holds_up(given, is_over=False).reasons == (
-        "rank 1 on n1 works 50 ms a step, the other 20 ms",
-        "30 ms more in backward",
+        "rank 1 on n1 works 50.0 ms a step, the other 20.0 ms",
+        "30.0 ms more in backward",
     )
 
 

@@ -138,11 +138,9 @@ class EpochTable(FollowingLines, RowList):
         self._show_titles()
 
     def _show_titles(self) -> None:
-        data = trains = ""
-        if self._model is not None and self._model.data == "synthetic":
-            data = "synthetic data"
-            trains = "(random: it can be learnt)" if self._model.mode in (None, "train") else ""
-        right, *more = [text for text in (*self._newest_metric, data, trains) if text] or [""]
+        is_synthetic = self._model is not None and self._model.data == "synthetic"
+        data = ["synthetic data"] * is_synthetic
+        right, *more = [*self._newest_metric, *data] or [""]
         self.set_titles(units.plural(self._noun).capitalize(), self._notes(), right, tuple(more))
 
     def _notes(self) -> str:

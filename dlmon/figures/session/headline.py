@@ -172,12 +172,15 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
 def _largest_part(snapshot: Snapshot, unclear: Evidence) -> Evidence:
     """Return that steps take most of the time, or the two largest parts of it."""
     rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), 1)
-    largest = sorted(rows, key=lambda row: -row.share)[:2]
+    largest, has_parts = sorted(rows, key=lambda row: -row.share)[:2], snapshot.step_parts
     if largest and largest[0].part is TimePart.TRAINING and largest[0].share >= _MOSTLY:
-        unmeasured = "; their parts are not measured" * (snapshot.step_parts is None)
+        unmeasured = "" if has_parts else "; their parts are not measured"
         reasons = (f"of the time{unmeasured}", *unclear.reasons)
         return Evidence(STEPS, f"{largest[0].percent} %", reasons)
-    texts = " and ".join(f"{row.name} {row.percent} %" for row in largest)
+    steps = "" if has_parts else " (parts not measured)"
+    texts = " and ".join(
+        f"{row.name} {row.percent} %{steps * (row.part is TimePart.TRAINING)}" for row in largest
+    )
     return replace(unclear, reasons=(*[f"{texts} of the time"] * bool(texts), *unclear.reasons))
 
 

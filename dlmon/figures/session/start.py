@@ -48,8 +48,9 @@ def doing_rows(snapshot: Snapshot) -> tuple[StartRow, ...]:
             StartRow("CPU", busy / cores, f"{busy:.1f} of {units.counted(cores, 'core')}", waiting)
         )
     if tree.rss_mib is not None:
-        share = tree.rss_mib / machine.memory_mib if machine.memory_mib else 0.0
-        rows.append(StartRow("memory", share, units.gibibytes(tree.rss_mib), ""))
+        total_mib = machine.memory_limit_mib or machine.memory_mib
+        share = tree.rss_mib / total_mib if total_mib else 0.0
+        rows.append(StartRow("memory", share, units.memory_in_use(tree.rss_mib, total_mib), ""))
     if tree.read_mib_s is not None:
         rows.append(StartRow("reads", 0.0, f"{tree.read_mib_s:.0f} MiB/s", ""))
     return tuple(rows)

@@ -218,7 +218,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         *(
             (
                 name,
-                "WAITING FOR RANK 5 49 %: rank 5 waits 10 ms a step for data, others 1.1 ms",
+                "WAITING FOR RANK 5 49 %: rank 5 waits 9.95 ms a step for data, others 1.05 ms",
                 "look for what rank 5 loads more slowly: its data, its CPUs, its disk",
             )
             for name in ("waiting-for-rank", "ranks-without-sensors")
@@ -235,7 +235,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "opening",
-            "NO STEP 0:02: at the start of epoch 2, epoch starts take 9 % of the time, "
+            "NO STEP 0:01: at the start of epoch 2, epoch starts take 9 % of the time, "
             "steps: GPU-BOUND 97 %",
             "if it takes long, see at which line it is (S, dlmon stack)",
         ),

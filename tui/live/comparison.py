@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from textual import events
@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from dlmon.comparison.references import ComparisonRow
+from dlmon.comparison.references import INCLUDES_COMPILE, ComparisonRow
 from dlmon.figures import units
 from dlmon.figures.comparison.run_rows import (
     Comparison,
@@ -23,7 +23,6 @@ from dlmon.figures.comparison.run_rows import (
 from dlmon.figures.sections import Bar
 from dlmon.figures.session.compared_figure import timing_of, why_no_time
 from dlmon.figures.session.doubts import in_doubt
-from dlmon.figures.session.progress import epochs_left_text
 from dlmon.figures.value_axis import bar_lengths
 from dlmon.records import Status
 from dlmon.session.snapshot import Snapshot
@@ -37,7 +36,6 @@ from tui.widgets.lines import (
     STRONG,
     Lines,
     TextRow,
-    TextRun,
     beside,
     cut,
     digits_of,
@@ -191,23 +189,23 @@ class EpochHeadline(Lines):
         nearest: str,
         against: str = "",
         status: Status = Status.RUNNING,
-        chosen: bool = False,
     ) -> list[TextRow]:
         """Return a session's figures, compared with a published number and with an earlier run.
 
-        `against` is the factor to an earlier run, or to the row that a person has `chosen`, which
-        then comes first.
+        `against` is the factor to an earlier run, or to the row that a person has chosen; it comes
+        first where only one has room.
         """
         timing = timing_of(snapshot)
         factors = [_sentence(text, width) for text in (nearest, against) if text]
         if timing is None:
             lines = wrapped(why_no_time(snapshot, status), width - _APART, height)
             return [*beside("–  ", lines or [""], MUTED, ACCENT), *factors]
-        basis: TextRun = (basis_of(snapshot), MUTED)
+        # What keeps it from being compared is said once.
+        basis = ((basis_of(snapshot), MUTED),) * (nearest != INCLUDES_COMPILE)
         facts = tuple((fact, MUTED) for fact in facts_of_epoch(snapshot))
         if height < _LARGE_HEIGHT:
-            row = fitting(((units.band(timing), ACCENT), basis, *facts), width, _APART)
-            return [row, *(reversed(factors) if chosen else factors)]
+            row = fitting(((units.band(timing), ACCENT), *basis, *facts), width, _APART)
+            return [row, *reversed(factors)]
         figure = units.with_band(timing)
         spread = f"{figure.spread} {f'({units.UNCERTAIN})' * figure.is_uncertain}".rstrip()
         digits = digits_of(figure.number.replace(",", ""))
@@ -215,7 +213,7 @@ class EpochHeadline(Lines):
         room = width - len(marks[0]) - len(digits[0]) - _APART
         # Each has its own row, so that none moves when another one appears.
         figures = [
-            fitting(((f"{figure.unit} {spread}".rstrip(), STRONG), basis), room, _APART),
+            fitting(((f"{figure.unit} {spread}".rstrip(), STRONG), *basis), room, _APART),
             fitting(facts, room, _APART),
             _sentence(nearest, room),
         ]
@@ -252,22 +250,17 @@ class ComparisonPanel(Vertical):
         yield self._headline
         yield self._bars
 
-    def show(
-        self,
-        snapshot: Snapshot,
-        comparison: SessionComparison,
-        status: Status,
-        is_stopping: bool = False,
-    ) -> None:
+    def show(self, snapshot: Snapshot, comparison: SessionComparison, status: Status) -> None:
         brief = comparison.in_short(snapshot)
         validity = snapshot.validity
         chosen = brief.chosen
         against = brief.against_before() if chosen is None else brief.against(chosen)
-        nearest = brief.against_nearest() or ("" if is_stopping else epochs_left_text(snapshot))
-        self._headline.show(snapshot, nearest, against, status, chosen is not None)
-        self.bars = len(brief.rows) if len(brief.rows) > 1 else 0
+        self._headline.show(snapshot, brief.against_nearest(), against, status)
+        # The headline says why published figures don't compare.
+        rows = [r for r in brief.rows if r.comparable or r.kind != "published" or r is chosen]
+        self.bars = len(rows) if len(rows) > 1 else 0
         self._bars.display = self.bars > 0
-        self._bars.show(brief)
+        self._bars.show(replace(brief, rows=tuple(rows)))
         warnings = in_doubt(validity.warnings if validity is not None else ())
         below = warnings or self._bars.scale
         if (self.border_title, self.border_subtitle) != (brief.title, below):

@@ -307,7 +307,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self._output.begin_ns = self._source.session.header.t if self._log_is_open else None
         self._output.show(snapshot.output, snapshot.notices, running, start, not self._log_is_open)
         status = Status.RUNNING if running else self._source.status
-        self.query_one(ComparisonPanel).show(snapshot, self._comparison, status, self.is_stopping)
+        self.query_one(ComparisonPanel).show(snapshot, self._comparison, status)
         steady = self._source.session.loops.longest.steady
         self.query_one(StepPanel).show(snapshot, steady, self._comparison.account_before)
         self._arrange(snapshot)

@@ -47,7 +47,7 @@ from dlmon.figures.session.compared_figure import (
     timing_of,
 )
 from dlmon.figures.session.epoch_numbers import epoch_word
-from dlmon.figures.session.run_facts import effective_text, share_text
+from dlmon.figures.session.run_facts import device_text, effective_text, share_text
 from dlmon.figures.session.tables import measured_in_short
 from dlmon.figures.session.time_breakdown import regular_steps_text
 from dlmon.log.directory import SessionEntry
@@ -59,7 +59,7 @@ from dlmon.records.sanitize import clean
 from dlmon.session.run_figures import figures_of_entry, figures_of_snapshot, runs_that_ended
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SessionSource
-from dlmon.statistics.ratios import Ratio
+from dlmon.statistics.ratios import NOTICEABLE_CHANGE, Ratio
 from workloads.catalog import WORKLOADS, Workload
 
 MOST_ARGUMENTS = 3
@@ -109,10 +109,21 @@ class Comparison:
 
     @property
     def nearest(self) -> ComparisonRow | None:
-        """The published row of which this run's factor is nearest to 1; None without any."""
-        factors = ((self.factor(row), row) for row in self.rows if row.kind == "published")
-        rows = [(abs(math.log(f.value)), row) for f, row in factors if isinstance(f, Ratio)]
-        return min(rows, key=itemgetter(0))[1] if rows else None
+        """The published row of this device, else that of the nearest figure; None without any."""
+        return next(iter(self._nearest_to(self.this)), None)
+
+    def _nearest_to(self, this: ComparisonRow | None) -> tuple[ComparisonRow, Ratio] | tuple[()]:
+        """Return the published row to compare a row with, and its factor; nothing without any."""
+        is_steady = self.snapshot.samples_per_second is not None
+        published = (row for row in self.rows if row.kind == "published")
+        factors = ((row, beside(this, row, is_steady)) for row in published)
+        device = units.device(device_text(self.snapshot))
+        rows = [
+            (not device.endswith(units.device(row.label)), abs(math.log(factor.value)), row, factor)
+            for row, factor in factors
+            if isinstance(factor, Ratio)
+        ]
+        return min(rows, key=itemgetter(0, 1))[2:] if rows else ()
 
     @property
     def before(self) -> ComparisonRow | None:
@@ -153,11 +164,23 @@ class Comparison:
         if not any(row.comparable for row in published):
             return difference("; ".join(published[0].badges))
         if self.this.missing:
-            return f"not compared: {self.this.missing} not measured"
+            return self._already_slower() or f"not compared: no {self.this.missing} measured"
         if self.this.includes_compile:
             return INCLUDES_COMPILE
         nearest = self.nearest
         return "" if nearest is None else self.against(nearest)
+
+    def _already_slower(self) -> str:
+        """Say that this run is slower even without the part that it lacks; empty if it isn't."""
+        whole = None if self.this is None else replace(self.this, missing=None)
+        row, factor, *_ = (*self._nearest_to(whole), None, None)
+        if (
+            row is None
+            or factor is None
+            or (most := factor.high or factor.value) > 1 - NOTICEABLE_CHANGE
+        ):
+            return ""
+        return verdicts.verdict(Ratio(most), units.device(row.label), subject="over ")
 
     def against_before(self) -> str:
         """Compare in words with the run before, and say how its arguments differ."""
@@ -170,7 +193,11 @@ class Comparison:
             name = "the run before"
         elif entry.label.name is None:
             name = f"the {name}"
-        return self.against(row, ", ".join([name, *otherwise, *self.differences[entry.header.id]]))
+        name = ", ".join([name, *otherwise, *self.differences[entry.header.id]])
+        factor = self.factor(row)
+        # The times that stand beside it may well differ: of two runs, throughputs are compared.
+        is_unclear = isinstance(factor, Ratio) and factor.may_be_one
+        return f"{'throughput: ' * is_unclear}{self.against(row, name)}"
 
     def verdict(self) -> tuple[str, ...]:
         """Return the figure of a run that is over, how it compares, and the interval of that.

@@ -199,15 +199,6 @@ def cost_so_far(snapshot: Snapshot, to_end_s: float | None, is_wide: bool = True
     return f"{costs[0]} so far" + "".join(f", about {cost} in all" for cost in costs[1:])
 
 
-def epochs_left_text(snapshot: Snapshot) -> str:
-    """Return the time left of the run with the number of its epochs: 14 epochs: 00:24 left."""
-    progress = snapshot.progress
-    if progress is None or progress.epochs is None or snapshot.overdue_s is not None:
-        return ""
-    left = units.time_left(progress.run_left_s)
-    return left and f"{units.counted(progress.epochs, epoch_word(snapshot.header))}: {left}"
-
-
 def step_of(snapshot: Snapshot) -> str:
     """Return the current step, or what the session does instead."""
     progress, doing = snapshot.progress, phase_text(snapshot.phase) or "starting"

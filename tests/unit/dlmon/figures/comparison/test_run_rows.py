@@ -233,8 +233,8 @@ def test_a_run_is_compared_with_the_nearest_published_number():
 
 
 def test_there_is_no_factor_and_no_rank_while_validation_is_not_in_the_projection():
-    found = comparison_of(session(reached="training", ended=0), [entry()])
-    assert found.against_nearest() == "not compared: validation not measured"
+    found = comparison_of(session(reached="training", ended=0, step_us=17_000), [entry()])
+    assert found.against_nearest() == "not compared: no validation measured"
     assert found.against_before() == ""
     # It stands before what is compared with no such run, and not last as the slowest would.
     kinds = [(row.kind, row.comparable) for row in found.rows]
@@ -245,6 +245,16 @@ def test_there_is_no_factor_and_no_rank_while_validation_is_not_in_the_projectio
     assert (found.this.missing, found.this.badges[0]) == ("validation", "without validation")
     validated = comparison_of(session(reached="training", ended=1), [])
     assert all(row.missing is None for row in validated.rows)
+
+
+def test_a_run_that_is_slower_already_without_its_validation_says_than_its_own_device():
+    options = {"reached": "training", "ended": 0, "gpus": 0}
+    slow = comparison_of(session(step_us=700_000, cut_after=40, **options), [])
+    # Others are nearer to its 351 s.
+    assert slow.nearest is None
+    assert slow.against_nearest() == "over 9.66× as slow as Intel i7-9700K"
+    fast = comparison_of(session(step_us=60_000, **options), [])
+    assert fast.against_nearest() == "not compared: no validation measured"
 
 
 def test_an_earlier_projection_without_validation_is_passed_over():
@@ -323,11 +333,11 @@ def test_the_factor_comes_with_its_interval_and_says_what_it_rests_on():
 def test_a_run_is_compared_with_the_one_before_it(utc):
     much = "4.44× as fast as {} (4.44× to 4.45×, 1 run each)"
     assert before([entry(step_us=80_000)]) == much.format("the run before")
-    assert before([entry()]).startswith("no clear difference from the run before (")
+    assert before([entry()]).startswith("throughput: no clear difference from the run before (")
     # How other earlier runs differ counts: from two so unlike ones, nothing follows.
     others = [entry("oldest", step_us=9_000), entry("older", step_us=90_000)]
     unclear = before([*others, entry(step_us=80_000)])
-    assert unclear.startswith("no clear difference from the run before (")
+    assert unclear.startswith("throughput: no clear difference from the run before (")
     assert "1 run each" not in unclear
     assert before([]) == ""
     # Where the one before is unlike it, it is an older one, by the name that a person gave it.

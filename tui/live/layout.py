@@ -16,6 +16,7 @@ from textual.layout import ArrangeResult, Layout, WidgetPlacement
 from textual.widget import Widget
 
 from dlmon.records.record import record
+from tui.machine.machine import MOST_CHARTS
 from tui.textual_internals import arrange_again
 
 
@@ -94,7 +95,7 @@ TALL, SMALL_FIGURE, LARGE_FIGURE = 24, 2, 4
 """From this height on, the figure has large digits; the rows of both."""
 # A comparison and the parts of a step both have panels if they leave this room to others.
 _LEAST_OTHERS = 16
-_LEAST_CHART, _LEAST_WITH_CPU = 5, 9
+_LEAST_CHART, _LEAST_WITH_CPU, _LEAST_CPU = 5, 9, 4
 # A chart that hardly moves needs no more rows; the machine has two of them.
 _MOST_FLAT, _MOST_FLAT_MACHINE = 10, 16
 _LEAST_BARS, _MOST_BARS, _MOST_EPOCHS = 3, 10, 12
@@ -112,6 +113,9 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
     step = FRAME + content.step_rows
     has_cpu = height >= _LEAST_CHART + _LEAST_WITH_CPU
     machine = _LEAST_WITH_CPU if content.gpus and has_cpu else _LEAST_CHART
+    if content.gpus > MOST_CHARTS:
+        # Two GPUs have room for their bars in a row.
+        machine = max(machine, min(height * 2 // 3, _LEAST_CPU + -(-content.gpus // 2)))
     rows = {
         Panel.THROUGHPUT: PanelRows(_LEAST_CHART, share=3),
         Panel.MACHINE: PanelRows(machine, share=5 if content.gpus else 3),

@@ -399,6 +399,8 @@ class MachineCharts(Widget):
             show(self._cpu, read_cpu, labelled=not labelled, note=notes)
         if layout.side:
             cpu = latest.cpu if latest is not None else None
+            # A log keeps no history of them.
+            self._cores.has_histories = layout.arrangement == "wide" and not view.is_over
             self._cores.show(cpu, stale=stale, without_reason=view.no_reading)
             # The history has no cores: at the cursor too, they are shown as they are now.
             now = " now" if view.cursor_ns is not None else ""
@@ -514,7 +516,6 @@ class MachineCharts(Widget):
         shares_room = has_top or self._grid.display
         self._processes.styles.height = layout.processes_height if shares_room else "1fr"
         self._meters.max_columns = 2 if is_column or layout.size == "meters" else 1
-        self._cores.has_histories = layout.arrangement == "wide"
         self._grid.styles.height = layout.gpus_height if has_top else "1fr"
         self._grid.styles.layout = "grid" if layout.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = layout.columns
@@ -683,4 +684,4 @@ class MachinePanel(MachineCharts):
     def _run(self) -> RunSpan:
         source = self._source
         column_ns = max(int(source.interval_s * 1e9), 1_000_000_000)
-        return RunSpan(source.start_ns, source.now(), True, column_ns)
+        return RunSpan(source.start_ns, source.now(), source.goes_on, column_ns)

@@ -45,6 +45,7 @@ from dlmon.session.limits.evidence import (
     Evidence,
     Tone,
 )
+from dlmon.session.limits.rules import LESS_WORK
 from dlmon.session.machine_history import facts_of_gpu
 from dlmon.session.snapshot import Snapshot, is_stalled
 
@@ -64,7 +65,6 @@ _INTERRUPTED_NEXT = "see what ended it (dmesg, last -x), then run it again"
 _SCRIPT_MAY_RUN = "see if the script still runs (ps) before you run it again"
 _STARTING = "if it takes long, see at which line it is (S, dlmon stack)"
 _PROFILE = "profile its next steps (P, dlmon profile)"
-_LESS_WORK = "only less work helps: lower precision, a compiled model, or a smaller one"
 _NEXT = {
     "not-yet": "wait a few seconds",
     OPENING: _STARTING,
@@ -72,9 +72,9 @@ _NEXT = {
     "stopping": "wait for its end",
     "gpu-lost": "see which processes use it (p)",
     "no-training": "let its loop call dlmon.step(), if it trains",
-    "gpu": _LESS_WORK,
-    "gpu-near-power": _LESS_WORK,
-    "gpu-tensor": _LESS_WORK,
+    "gpu": LESS_WORK,
+    "gpu-near-power": LESS_WORK,
+    "gpu-tensor": LESS_WORK,
     "gpu-slowdown": "see what slows it: nvidia-smi -q -d PERFORMANCE",
     "gpu-power-brake": "check the power supply of the GPU",
     "cpu": "only less work or more cores help",

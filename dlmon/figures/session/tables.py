@@ -12,7 +12,7 @@ from dlmon.quantities import throughputs_of
 from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Operation, Profile
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.learning import LOSS, Metric, MetricFigure
-from dlmon.session.limits.rules import FEWER_KERNELS, PIN_ADVICE
+from dlmon.session.limits.rules import FEWER_KERNELS, LESS_WORK, PIN_ADVICE
 from dlmon.session.snapshot import Snapshot
 
 MOST_EPOCHS, MOST_LOOPS = 1000, 100
@@ -174,23 +174,39 @@ def _is_of_device(profile: Profile) -> bool:
 
 def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str, str]:
     """Return what took the largest share of the profiled time, and what to try, or nothing."""
-    busy, first = 1 - (profile.idle or 0), operations[0]
-    on = "device" if _is_of_device(profile) else "host"
+    idle, copying, communicating = _shares(profile)
+    first, is_of_device = operations[0], _is_of_device(profile)
+    in_operations = f"the time in operations on the {'device' if is_of_device else 'host'}"
+    of_all = in_operations if profile.idle is None else "the profiled time"
     copies = [o.name for o in operations if "memcpy" in o.name.lower()]
     copy_advice = ""
     if copies and any(word in copies[0] for word in ("DtoH", "D2H")):
         copy_advice = "read results back less often: .item(), .cpu(), print"
     elif copies and "Pageable" in copies[0]:
         copy_advice = PIN_ADVICE
-    shares = (
-        (profile.idle or 0, "DEVICE IDLE", profile.idle, _IDLE_ADVICE),
-        ((profile.copying or 0) * busy, "COPYING", profile.copying, copy_advice),
-        ((profile.communicating or 0) * busy, "COMMUNICATING", profile.communicating, _SEND_ADVICE),
-        (first.share * busy, first.name, first.share, ""),
+    largest = (
+        (idle, f"DEVICE IDLE {units.share(idle)} of {of_all}", _IDLE_ADVICE),
+        (copying, f"COPYING {units.share(copying)} of {of_all}", copy_advice),
+        (communicating, f"COMMUNICATING {units.share(communicating)} of {of_all}", _SEND_ADVICE),
+        (
+            first.share * (1 - idle),
+            f"{first.name} {units.share(first.share)} of {in_operations}",
+            LESS_WORK * is_of_device,
+        ),
     )
-    _, name, share, advice = max(shares, key=lambda row: row[0])
-    of = "the profiled time" if name == "DEVICE IDLE" else f"the time in operations on the {on}"
-    return f"{name} {units.share(share or 0)} of {of}", advice
+    _, text, advice = max(largest, key=lambda row: row[0])
+    return text, advice
+
+
+def _shares(profile: Profile) -> tuple[float, float, float]:
+    """Return the shares of the time in which the device was idle, copied and communicated.
+
+    Where it isn't known how long it was idle, they are of the time in operations.
+    """
+    idle = profile.idle or 0.0
+    return idle, *(
+        (share or 0.0) * (1 - idle) for share in (profile.copying, profile.communicating)
+    )
 
 
 _BAR_CELLS, _LEAST_SHARE, _MOSTLY_OPERATIONS = 12, 0.001, 0.5
@@ -204,12 +220,8 @@ def _profile_text(profile: Profile) -> str:
     text = f"{units.counted(profile.steps, 'step')} by {by}'s profiler"
     if profile.begin is not None and profile.end is not None:
         text += f", {units.step_time((profile.end - profile.begin) / 1e6)}"
-    parts = (
-        ("the device idle", profile.idle),
-        ("copying", profile.copying),
-        ("communicating", profile.communicating),
-    )
-    shares = [f"{name} {units.share(share)}" for name, share in parts if share is not None]
+    parts = zip(("the device idle", "copying", "communicating"), _shares(profile), strict=True)
+    shares = [f"{name} {units.share(share)}" for name, share in parts if share]
     return ", ".join([text, *shares])
 
 

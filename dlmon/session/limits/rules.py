@@ -32,6 +32,7 @@ THREADS_TIME = (0.9, 1.25)
 IDLE_GPU_PCT = 20.0
 NAMED_CORES = 0.1
 FEWER_KERNELS = "run fewer, larger kernels: compile the model, or use CUDA graphs"
+LESS_WORK = "only less work helps: lower precision, a compiled model, or a smaller one"
 PIN_ADVICE = "load with pin_memory=True, and copy the batch with non_blocking=True"
 IDLE_PCT = 10.0
 

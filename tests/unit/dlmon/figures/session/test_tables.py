@@ -85,10 +85,13 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
     )
     made = replace(made, idle=0.12, copying=0.03, communicating=0.0)
     largest, note, table = describe_profile(made)
-    assert largest.sentences == (f"{first.name} 80 % of the time in operations on the device",)
+    assert largest.sentences == (
+        f"{first.name} 80 % of the time in operations on the device",
+        "Try: only less work helps: lower precision, a compiled model, or a smaller one",
+    )
     assert note.sentences == (
-        "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 3 %, "
-        "communicating 0 %",
+        # It copied for 3 % of the time in which it was not idle.
+        "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 2.6 %",
     )
     assert table.headings == ("share", "", "calls", "host", "device", "operation")
     assert table.rows[0] == ("80.0 %", 12 * "█", "5", "1.50 ms", "40.0 ms", first.name)
@@ -105,11 +108,11 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
         # Of a device that idles half the time, an operation has at most the other half.
         ((0.5, 0.1, 0.1), "HtoD (Pinned", "DEVICE IDLE 50 % of the profiled time", "if it doesn't"),
         ((0.4, 0.5, 0.0), "HtoD (Pinned", "DEVICE IDLE 40 %", "if it doesn't"),
-        ((0.1, 0.7, 0.0), "HtoD (Pinned", "COPYING 70 % of the time in operations", None),
-        ((0.1, 0.7, 0.0), "HtoD (Pageable", "COPYING 70 %", "load with pin_memory=True"),
-        ((0.1, 0.7, 0.0), "DtoH (Device", "COPYING 70 %", "read results back less often"),
-        ((0.1, 0.0, 0.7), "HtoD (Pinned", "COMMUNICATING 70 %", "if no rank is late"),
-        ((None, 0.1, 0.0), "HtoD (Pinned", "mm 60 % of the time in operations on the device", None),
+        ((0.1, 0.7, 0.0), "HtoD (Pinned", "COPYING 63 % of the profiled time", None),
+        ((0.1, 0.7, 0.0), "HtoD (Pageable", "COPYING 63 %", "load with pin_memory=True"),
+        ((0.1, 0.7, 0.0), "DtoH (Device", "COPYING 63 %", "read results back less often"),
+        ((0.1, 0.0, 0.7), "HtoD (Pinned", "COMMUNICATING 63 %", "if no rank is late"),
+        ((None, 0.1, 0.0), "HtoD (Pinned", "mm 60 % of the time in operations", "only less work"),
     ],
 )
 def test_a_profile_leads_with_what_took_the_largest_share_of_the_time(

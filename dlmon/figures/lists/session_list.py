@@ -543,7 +543,11 @@ def settings_text(entry: SessionEntry) -> str:
     device_text = "" if device == "auto" else units.device(name or device)
     parts = [call_text(entry.header), f"on {device_text}" if device_text else ""]
     length = {name: options.get(name) for name in ("batch_size", "epochs", "steps")}
-    parts.extend(in_words({name: value}) for name, value in length.items() if value)
+    words = {name: in_words({name: value}) for name, value in length.items() if value}
+    trained, wanted = None if result is None else result.epochs, length["epochs"]
+    if isinstance(wanted, int) and trained is not None and trained < wanted:
+        words["epochs"] = f"{trained} of {words['epochs']}"
+    parts.extend(words.values())
     parts.extend((*unusual_settings(options), *injected_texts(entry.header)))
     data = result.data if result is not None else None
     parts.append(f"{data} data" if data else "")

@@ -17,6 +17,7 @@ from dlmon.figures.lists.session_list import (
     result_text,
     runs_of_sweeps,
     session_json,
+    settings_text,
     status_text,
     stop_delay_text,
     stopped_unasked_text,
@@ -97,6 +98,14 @@ def test_of_a_script_that_ended_before_it_trained_no_training_was_seen(entry):
     of_script = replace(recorded_session()[-1], session=script_header().id)
     assert brief(script_session(seconds=0, result=of_script)) == NOTHING_SEEN
     assert brief(recorded_session()) == "ended before training"
+
+
+def test_a_run_that_was_stopped_says_how_many_of_its_epochs_it_trained(tmp_path):
+    def settings(name, **options):
+        return settings_text(read_entry(write_log(tmp_path, recorded_session(**options), name)))
+
+    assert "  2 of 3 epochs  " in settings("stopped", status="stopped")
+    assert "  3 epochs  " in settings("whole")
 
 
 def test_a_time_that_is_in_doubt_says_so(entry):

@@ -146,7 +146,7 @@ def renamed(records: list[Record], text: str) -> list[Record]:
     unknown = {"utilization_pct": text}
     return [
         *changed,
-        Machine(last, wall, gpus=(Gpu(0, throttle=(text,), sm_mhz=1), Gpu(1, why=unknown))),
+        Machine(last, wall, gpus=(Gpu(0, throttle=(text,)), Gpu(1, why=unknown))),
         Machine(last, wall, processes=_named(text)),
         Output(last, "stdout", text),
         Output(last, text, text),

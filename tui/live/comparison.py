@@ -56,6 +56,7 @@ _GAP = "  "
 _LEAST_NOTE = 12
 # Bars get at least a fifth of the width before notes get any.
 _LEAST_BAR_DIVISOR = 5
+_LONGEST_LABEL = 0.55
 
 
 class ComparisonBars(ScrollingLines):
@@ -122,7 +123,7 @@ class ComparisonBars(ScrollingLines):
         value_cells = max(cell_len(bar.text) for bar in bars)
         label_cells = max(cell_len(bar.label) for bar in bars)
         room = width - _MARKER_CELLS - 1 - len(_GAP) - value_cells
-        label_cells = min(label_cells, width // 2, max(0, room))
+        label_cells = min(label_cells, round(_LONGEST_LABEL * width), max(0, room))
         room -= label_cells
         most = min(room // 2, room - max(10, width // _LEAST_BAR_DIVISOR))
         is_brief = max(cell_len(_note(bar)) for bar in bars) > most
@@ -260,7 +261,9 @@ class ComparisonPanel(Vertical):
         rows = [r for r in brief.rows if r.comparable or r.kind != "published" or r is chosen]
         self.bars = len(rows) if len(rows) > 1 else 0
         self._bars.display = self.bars > 0
-        self._bars.show(replace(brief, rows=tuple(rows)))
+        # Beside "this run", a time is enough.
+        names = {id: name.removeprefix("run of ") for id, name in brief.names.items()}
+        self._bars.show(replace(brief, rows=tuple(rows), names=names))
         warnings = in_doubt(validity.warnings if validity is not None else ())
         below = warnings or self._bars.scale
         if (self.border_title, self.border_subtitle) != (brief.title, below):

@@ -110,10 +110,12 @@ class Comparison:
     @property
     def nearest(self) -> ComparisonRow | None:
         """The published row of this device, else that of the nearest figure; None without any."""
-        return next(iter(self._nearest_to(self.this)), None)
+        return self._nearest_to(self.this)[0]
 
-    def _nearest_to(self, this: ComparisonRow | None) -> tuple[ComparisonRow, Ratio] | tuple[()]:
-        """Return the published row to compare a row with, and its factor; nothing without any."""
+    def _nearest_to(
+        self, this: ComparisonRow | None
+    ) -> tuple[ComparisonRow, Ratio] | tuple[None, None]:
+        """Return the published row to compare a row with, and its factor; None without any."""
         is_steady = self.snapshot.samples_per_second is not None
         published = (row for row in self.rows if row.kind == "published")
         factors = ((row, beside(this, row, is_steady)) for row in published)
@@ -123,7 +125,7 @@ class Comparison:
             for row, factor in factors
             if isinstance(factor, Ratio)
         ]
-        return min(rows, key=itemgetter(0, 1))[2:] if rows else ()
+        return min(rows, key=itemgetter(0, 1))[2:] if rows else (None, None)
 
     @property
     def before(self) -> ComparisonRow | None:
@@ -173,7 +175,7 @@ class Comparison:
     def _already_slower(self) -> str:
         """Say that this run is slower even without the part that it lacks; empty if it isn't."""
         whole = None if self.this is None else replace(self.this, missing=None)
-        row, factor, *_ = (*self._nearest_to(whole), None, None)
+        row, factor = self._nearest_to(whole)
         if (
             row is None
             or factor is None

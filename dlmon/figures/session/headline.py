@@ -192,7 +192,7 @@ def _opening(snapshot: Snapshot, trained: str) -> Headline:
     stall, progress = stall_of(snapshot.pause, snapshot), snapshot.progress
     number = "" if progress is None else f" {progress.epoch + 1:,}"
     place = f"at the start of {epoch_word(snapshot.header)}{number}"
-    where = ": ".join(filter(None, (place, stall and stall.place)))
+    where = ": ".join(filter(None, (place, stall.place if stall else "")))
     reasons = (where, *shares, f"steps: {trained}")
     return Headline(OPENING, units.short_clock(snapshot.phase_s), reasons)
 

@@ -118,6 +118,13 @@ def test_a_machine_that_is_not_read_has_no_panel():
     assert Panel.MACHINE not in arrange_panels(replace(FIRST, has_machine=False), *MIDDLE)
 
 
+def test_many_gpus_have_rows_for_two_beside_each_other_and_leave_room_to_the_throughput():
+    regions = arrange_panels(replace(FIRST, gpus=16), *SMALL)
+    assert (regions[Panel.MACHINE].height, regions[Panel.THROUGHPUT].height) == (12, 6)
+    many = arrange_panels(replace(FIRST, gpus=64), *MIDDLE)
+    assert many[Panel.MACHINE].height <= MIDDLE[1] * 2 // 3
+
+
 def test_what_a_person_chose_takes_the_place_of_what_matters_more():
     for panel in LOWER_PANELS:
         assert panel in arrange_panels(replace(FIRST, first=panel), *SMALL)

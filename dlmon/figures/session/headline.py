@@ -162,7 +162,8 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
         reasons = (*reasons, "its steps go on")
     if not over and (trained := trained_text(snapshot)):
         advice = limit.advice or _NEXT.get(lead.rule, "")
-        return Headline("evaluates", "", (f"{trained} ({lead.title})",), advice)
+        lasts = units.short_clock(snapshot.phase_s)
+        return Headline("evaluates", lasts, (f"{trained} ({lead.title})",), advice)
     if not over and snapshot.phase == "opening" and snapshot.phase_s >= _OPENING_S:
         return _opening(snapshot, lead.title)
     of_lead = replace(lead, reasons=reasons, advice=limit.advice)

@@ -230,7 +230,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "evaluating",
-            "EVALUATING: after 3 epochs of training (GPU-BOUND 97 %)",
+            "EVALUATING 0:00: after 3 epochs of training (GPU-BOUND 97 %)",
             "only less work helps: lower precision, a compiled model, or a smaller one",
         ),
         (

@@ -62,6 +62,7 @@ from dlmon.render.summary import (
 )
 from dlmon.session.follower import SessionFollower
 from dlmon.session.gaps import MIN_GAP_NS, Gap, GapKind
+from dlmon.session.limits.evidence import OPENING
 from dlmon.session.running_time import RunningTime
 from dlmon.session.session import alert_text
 from dlmon.session.snapshot import Snapshot
@@ -287,7 +288,8 @@ class _Lines:
         """Print the headline with its advice, if another one leads."""
         follower = self._follower
         headline = headline_of(follower.snapshot(), True, follower.status, follower.problem)
-        if headline is None or headline.rule in (self._headline, "not-yet"):
+        # The line of an epoch that takes long to start is printed apart.
+        if headline is None or headline.rule in (self._headline, "not-yet", OPENING):
             return
         self._headline = headline.rule
         advice = f"; try: {headline.advice}" if headline.advice else ""

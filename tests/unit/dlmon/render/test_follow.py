@@ -2,9 +2,10 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from fakes.recorded import recorded_machine, recorded_session, write_log
+from fakes.recorded import folded, recorded_machine, recorded_session, write_log
 from fakes.scripts import script_session
 from fakes.suspended import suspended
 
@@ -12,8 +13,8 @@ import dlmon.render.follow
 import dlmon.session.follower
 from dlmon.exit_codes import FAILED
 from dlmon.notification import DesktopAlerts
-from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase, Stack
-from dlmon.render.follow import _Following, follow
+from dlmon.records import Batches, Epoch, Facts, Model, Notice, Phase, Stack, Status
+from dlmon.render.follow import _Following, _Lines, follow
 from dlmon.render.summary import Ending
 from dlmon.session.session import time_of
 
@@ -52,6 +53,21 @@ def test_while_a_long_log_is_read_nothing_old_is_printed_as_now(tmp_path, capsys
     # What happened is printed with the time at which it did; what was so then is not.
     assert "  epoch 3/3 took" in printed
     assert not re.search(r"  step \d+/", printed)
+
+
+@pytest.mark.parametrize(("reached", "is_headed"), [("training", True), ("opening", False)])
+def test_while_an_epoch_starts_no_headline_is_printed(
+    tmp_path, capsys, monkeypatch, reached, is_headed
+):
+    monkeypatch.setattr(dlmon.render.follow, "LINE_EVERY_S", 0)
+    session = folded(recorded_session(reached))
+    now = {"running": True, "status": Status.RUNNING, "problem": None, "read_share": None}
+    follower = SimpleNamespace(session=session, path=tmp_path, snapshot=session.snapshot, **now)
+    _Lines(follower, False).show([])
+    printed = capsys.readouterr().out
+    assert "step " in printed
+    assert ("GPU-BOUND 97 %" in printed) == is_headed
+    assert "NO STEP" not in printed
 
 
 def lasting(records, asked):

@@ -160,11 +160,13 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
         reasons = lead.reasons
     if lead.rule == "gpu-lost" and snapshot.samples_per_second_now is not None:
         reasons = (*reasons, "its steps go on")
-    if not over and (trained := trained_text(snapshot)):
+    # What makes a run useless leads whatever it does.
+    is_between = not over and KINDS[lead.rule].tone is not Tone.BAD
+    if is_between and (trained := trained_text(snapshot)):
         advice = limit.advice or _NEXT.get(lead.rule, "")
         lasts = units.short_clock(snapshot.phase_s)
         return Headline("evaluates", lasts, (f"{trained} ({lead.title})",), advice)
-    if not over and snapshot.phase == "opening" and snapshot.phase_s >= _OPENING_S:
+    if is_between and snapshot.phase == "opening" and snapshot.phase_s >= _OPENING_S:
         return _opening(snapshot, lead.title)
     of_lead = replace(lead, reasons=reasons, advice=limit.advice)
     return Headline(**vars(of_lead), also=limit.also)

@@ -273,6 +273,13 @@ def test_a_state_says(name, text, advice):
     assert (headline.text, headline.advice) == (text, advice)
 
 
+@pytest.mark.parametrize("name", ["opening", "evaluating"])
+def test_a_loss_that_is_no_number_leads_between_steps_too(name):
+    snapshot = folded(STATES[name].records).snapshot()
+    limit = Limit((Evidence("loss", "", ("the loss is NaN",)),))
+    assert headline_of(replace(snapshot, limit=limit), True).title == "NAN LOSS"
+
+
 def test_steps_without_readings_of_the_machine_have_a_limit():
     records = [r for r in STATES["data-bound"].records if not isinstance(r, Machine)]
     for is_over in (False, True):

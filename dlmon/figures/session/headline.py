@@ -189,9 +189,9 @@ def _largest_part(snapshot: Snapshot, unclear: Evidence) -> Evidence:
 
 def _opening(snapshot: Snapshot, trained: str) -> Headline:
     """Return the headline of an epoch without a step: where it is, and how steps were."""
-    names = {TimePart.OPENINGS: f"{BRIEF_NAMES[TimePart.OPENINGS]} take"}
-    rows = breakdown_rows(snapshot.time_breakdown, names_of(snapshot) | names)
-    shares = [f"{row.name} {row.percent} % of the time" for row in rows if row.part in names]
+    openings = TimePart.OPENINGS
+    rows = [row for row in breakdown_rows(snapshot.time_breakdown) if row.part is openings]
+    shares = [f"{BRIEF_NAMES[openings]} take {row.percent} % of the time" for row in rows]
     stall, progress = stall_of(snapshot.pause, snapshot), snapshot.progress
     number = "" if progress is None else f" {progress.epoch + 1:,}"
     place = f"at the start of {epoch_word(snapshot.header)}{number}"

@@ -203,10 +203,8 @@ def _shares(profile: Profile) -> tuple[float, float, float]:
 
     Where it isn't known how long it was idle, they are of the time in operations.
     """
-    idle = profile.idle or 0.0
-    return idle, *(
-        (share or 0.0) * (1 - idle) for share in (profile.copying, profile.communicating)
-    )
+    idle, copying, communicating = profile.idle or 0.0, profile.copying, profile.communicating
+    return idle, (copying or 0.0) * (1 - idle), (communicating or 0.0) * (1 - idle)
 
 
 _BAR_CELLS, _LEAST_SHARE, _MOSTLY_OPERATIONS = 12, 0.001, 0.5

@@ -18,6 +18,7 @@ from dlmon.sweep.progress import Sweep
 
 STEPS = f"{ACCOUNT}{TimePart.TRAINING}"
 DATA_WAIT = f"{ACCOUNT}{TimePart.DATA_WAIT}"
+_STEP_WAIT = f"{STEP_PART}wait_ms"
 # Parts of the time that come once a run, and so say nothing about a step.
 _EVERY_STEP = tuple(
     f"{ACCOUNT}{part}"
@@ -129,6 +130,9 @@ def _parts_ms(run: RunFigures) -> Mapping[str, float]:
     parts = {name: ms for name, ms in run.values.items() if name.startswith(STEP_PART)}
     in_steps = (STEPS, DATA_WAIT) if parts else ()
     if run.batches:
+        if _STEP_WAIT in parts and DATA_WAIT in run.values:
+            # Of all steps; the parts of a step are measured a few times a second.
+            parts[_STEP_WAIT] = 1000 * run.values[DATA_WAIT] / run.batches
         parts |= {
             name: 1000 * run.values[name] / run.batches
             for name in _EVERY_STEP

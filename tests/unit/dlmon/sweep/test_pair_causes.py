@@ -1,4 +1,4 @@
-"""The loss of both sides of an experiment over the same steps."""
+"""Where the sides of an experiment differ: their loss over the same steps, and their waiting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from fakes.compared import THIS
 from fakes.sweeps import ended, pairs_plan, result_of
 
-from dlmon.sweep.pair_causes import loss_difference
+from dlmon.sweep.pair_causes import causes_of, loss_difference
 from dlmon.sweep.progress import Sweep
 
 
@@ -51,3 +51,13 @@ def test_nothing_is_said_of_two_runs_a_side_or_of_steps_of_unlike_sizes():
 
 def test_nothing_is_said_if_a_run_has_no_loss():
     assert loss_difference(experiment((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), steps=0)) is None
+
+
+def test_the_waiting_for_data_is_that_of_all_steps_not_of_the_few_that_were_measured():
+    def run(measured_ms, waited_s):
+        values = {**THIS.values, "step.wait_ms": measured_ms, "account.data_wait": waited_s}
+        return replace(THIS, values=values, batches=1000)
+
+    causes = causes_of([(run(9.0, 2.0), run(1.0, 5.0))])
+    (wait,) = (part for part in causes.parts if "wait" in part.part)
+    assert (wait.part, wait.base_ms, wait.new_ms) == ("step.wait_ms", 2.0, 5.0)

@@ -244,11 +244,21 @@ def _sizes(causes: Causes) -> list[str]:
 
 
 def _cause(causes: Causes, verdict: Verdict) -> list[str]:
-    """Name the parts of a step that the difference comes from, if it is proven."""
+    """Name the parts of a step that the difference comes from.
+
+    If it isn't proven, name the part that is: a machine's noise may hide a small change of a step,
+    but not that of one of its parts.
+    """
     from dlmon.sweep.pair_causes import STEPS
 
-    if verdict.ratio is None or not verdict.ratio.is_proven or causes.step is None:
+    if verdict.ratio is None or causes.step is None:
         return []
+    if not verdict.ratio.is_proven:
+        certain = [part for part in causes.parts if part.is_certain and part.part != STEPS]
+        if not certain or verdict.ratio.pairs < FIRST_PAIRS:
+            return []
+        part = f"{part_text(certain[0].part)} differs by {difference_text(certain[0])} a step"
+        return [f"{part}; whole steps are too noisy to show it"]
     leading = causes.leading
     if not leading:
         return ["no single part of a step is surely longer or shorter"]

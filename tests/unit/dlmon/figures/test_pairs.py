@@ -55,6 +55,15 @@ def test_no_cause_is_named_of_a_difference_that_is_not_proven():
     assert not any("all of it" in sentence or "most is" in sentence for sentence in others)
 
 
+def test_a_part_that_is_certainly_longer_is_named_though_noise_hides_it_in_the_whole_step():
+    noisy = [(0.2, 0.21), (0.21, 0.2), (0.2, 0.22), (0.22, 0.2), (0.2, 0.2)]
+    _, cause, *_ = pair_findings(experiment(noisy))
+    assert cause.startswith("waiting for data differs by +2 ± ")
+    assert cause.endswith(" ms a step; whole steps are too noisy to show it")
+    assert not any("differs" in said for said in pair_findings(experiment(noisy[:4])))
+    assert not any("differs" in said for said in pair_findings(experiment(noisy, parts=(5.0, 5.0))))
+
+
 def test_of_a_script_without_parts_of_a_step_no_part_is_named():
     sweep = experiment(SLOWER)
     for session, run in list(sweep.figures.items()):

@@ -1,17 +1,21 @@
-"""Made-up trees of /sys and /proc, with the cards of AMD and Intel as the kernel shows them.
+"""Trees of /sys and /proc, with cards of AMD and Intel at work, as the kernel shows them.
 
-The files of each card, and their form, are those of the kernel's documentation and drivers; the
-numbers are made up.
+The files of each card, their form, its limits and its levels are those of its owner's dump, where
+there is one (`real_cards`), or of the kernel's documentation. Owners take dumps of idle cards: what
+a card at work reads is made up.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from dlmon.sensors.drm import intel_memory
 
 MIB, GIB = 2**20, 2**30
 ROOT_PORT = "pci0000:00/0000:00:01.1"
@@ -46,6 +50,8 @@ class MadeCard:
     card_files: dict[str, Any] = field(default_factory=dict)
     gpu_id: int = 0
     slot_lanes: int = 16
+    own_mib: int = 0
+    """What the driver of a card of Intel's answers of its memory."""
 
     @property
     def bus_id(self) -> str:
@@ -109,9 +115,9 @@ def rx_7900_xtx() -> MadeCard:
             97,
             (18_000, 24_560),
             (300, 31_900),
-            _levels(500, 2226, 2526),
+            _levels(500, 31, 2219),
             mem_busy_percent=61,
-            pp_dpm_mclk=_levels(96, 456, 1249),
+            pp_dpm_mclk=_levels(96, 456, 772, 1249),
             unique_id="b1d3a9c27f0e4c55",
             gpu_metrics=throttled(1 << 0),
             **{"ras/umc_err_count": "ue: 0\nce: 2\n"},
@@ -127,7 +133,7 @@ def rx_7900_xtx() -> MadeCard:
             pwm1=128,
             pwm1_max=255,
             fan1_input=1604,
-            fan1_max=3300,
+            fan1_max=3200,
         ),
         gpu_id=51545,
     )
@@ -231,27 +237,28 @@ def mi300x_metrics(joules: int = 1000, power_cap: int = 5, heat: int = 0) -> byt
 
 
 def radeon_780m() -> MadeCard:
-    """Phoenix: a GPU in a processor, which uses the system's memory."""
+    """Phoenix: a GPU in a processor, which uses the system's memory; metrics 2.1."""
     return MadeCard(
         "amdgpu",
-        (0x1002, 0x15BF, 0xC1),
-        ("0000:00:08.1", "0000:c4:00.0"),
+        (0x1002, 0x15BF, 0xDD),
+        ("0000:00:08.1", "0000:64:00.0"),
         _amd(
             35,
-            (310, 512),
-            (2048, 15_700),
+            (1214, 4096),
+            (2048, 29_978),
             _levels(800, 1100, 2700),
-            pp_dpm_mclk=_levels(1000, 2400, 2800),
-            gpu_metrics=throttled(1 << 5, (2, 3)),
+            pp_dpm_mclk=_levels(400, 800, 800, 800),
+            gpu_metrics=gpu_metrics((2, 1), 120, {}),
         ),
         _amd_hwmon(
-            "power1_input",
+            "power1_average",
             21,
             0,
             {"edge": (56, 0)},
             freq1_input=1_900_000_000,
             in1_label="vddnb",
-            in1_input=760,
+            in1_input=615,
+            power1_input=21_200_000,
         ),
         gpu_id=2567,
     )
@@ -261,8 +268,8 @@ def radeon_8060s(vram_mib: int = 512, gtt_mib: int = 63_000) -> MadeCard:
     """Strix Halo: metrics 3.0; the firmware may set most of the memory aside for it."""
     return MadeCard(
         "amdgpu",
-        (0x1002, 0x1586, 0xC1),
-        ("0000:00:08.1", "0000:c5:00.0"),
+        (0x1002, 0x1586, 0xD1),
+        ("0000:00:08.1", "0000:c3:00.0"),
         _amd(
             93,
             (vram_mib // 2, vram_mib),
@@ -293,11 +300,13 @@ def arc_a770() -> MadeCard:
             "name": "i915",
             "energy1_input": 5_000_000,
             "power1_max": 190_000_000,
+            "power1_rated_max": 0,
             "in0_input": 700,
             "fan1_input": 1200,
         },
         _i915_files(act=2300, most=2400, rc6=1000),
         slot_lanes=8,
+        own_mib=16_288,
     )
 
 
@@ -328,8 +337,7 @@ def arc_b580() -> MadeCard:
         "xe",
         (0x8086, 0xE20B, 0),
         ("0000:00:06.0", "0000:02:00.0", "0000:03:01.0", "0000:04:00.0"),
-        _xe_files(act=2750, most=2850, idle=1000)
-        | {"tile0/physical_vram_size_bytes": 12_216 * MIB},
+        _xe_files(act=2750, most=2850, idle=1000),
         {
             "name": "xe",
             "energy1_label": "card",
@@ -337,15 +345,17 @@ def arc_b580() -> MadeCard:
             "energy2_label": "pkg",
             "energy2_input": 7_000_000,
             "power1_label": "card",
-            "power1_max": 190_000_000,
-            "power2_label": "pkg",
-            "power2_max": 120_000_000,
+            "power1_cap": 190_000_000,
+            "power1_crit": 380_000_000,
+            "fan1_input": 1116,
+            "fan1_max": 2160,
             "temp2_label": "pkg",
             "temp2_input": 61_000,
             "temp2_crit": 100_000,
             "temp3_label": "vram",
             "temp3_input": 68_000,
         },
+        own_mib=12_216,
     )
 
 
@@ -389,8 +399,8 @@ PCI_IDS = """# Syntax of pci.ids
 AMDGPU_IDS = """# List of AMDGPU IDs
 1.0.0
 744C,\tC8,\tAMD Radeon RX 7900 XTX
-15BF,\tC1,\tAMD Radeon 780M
-1586,\tC1,\tAMD Radeon 8060S
+15BF,\tDD,\tAMD Radeon 780M
+1586,\tD1,\tAMD Radeon 8060S
 """
 
 
@@ -445,16 +455,21 @@ class Tree:
             self._write(folder / name, value)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "device").symlink_to(device)
+        node = f"renderD{128 + number}"
+        (device / "drm" / node).mkdir()
+        self.write(f"dev/dri/{node}", _regions(card))
         (self.root / f"sys/class/drm/card{number}").symlink_to(folder)
         if card.gpu_id:
-            self._add_node(card)
+            self.add_node(card, card.gpu_id)
 
-    def _add_node(self, card: MadeCard) -> None:
-        number = sum(bool(other.gpu_id) for other in self.cards)
+    def add_node(self, card: MadeCard, gpu_id: int) -> None:
+        """Add a node of amdkfd: a card, or a part of one."""
+        nodes = self.root / "sys/class/kfd/kfd/topology/nodes"
+        number = 1 + (len(list(nodes.iterdir())) if nodes.exists() else 0)
         domain, bus, device = card.bus_id.split(":")
         place = int(bus, 16) << 8 | int(device.split(".")[0], 16) << 3 | int(device[-1])
         node = f"sys/class/kfd/kfd/topology/nodes/{number}"
-        self.write(f"{node}/gpu_id", card.gpu_id)
+        self.write(f"{node}/gpu_id", gpu_id)
         self.write(
             f"{node}/properties", f"simd_count 96\nlocation_id {place}\ndomain {int(domain, 16)}\n"
         )
@@ -502,9 +517,25 @@ class Tree:
             link.symlink_to(target)
         self.write(f"proc/{pid}/fdinfo/{file}", fdinfo)
 
-    def compute(self, pid: int, card: MadeCard, used_mib: int) -> None:
+    def compute(self, pid: int, card: MadeCard, used_mib: int, gpu_id: int = 0) -> None:
         """Let a process compute by ROCm."""
-        self.write(f"sys/class/kfd/kfd/proc/{pid}/vram_{card.gpu_id}", used_mib * MIB)
+        path = f"sys/class/kfd/kfd/proc/{pid}/vram_{gpu_id or card.gpu_id}"
+        self.write(path, used_mib * MIB)
+
+
+def _regions(card: MadeCard) -> bytes:
+    """Return the driver's answer of its regions of memory: the system's and, if any, its own."""
+    sizes = [16 * GIB, *([card.own_mib * MIB] if card.own_mib else [])]
+    head = struct.pack("<I12x" if card.driver == "i915" else "<I4x", len(sizes))
+    regions = (struct.pack("<H6xQ72x", kind, size) for kind, size in enumerate(sizes))
+    return head + b"".join(regions)
+
+
+def let_drivers_answer(root: Path, replace: Callable[[Any, str, Any], None]) -> None:
+    """Have the drivers of a tree's cards answer what `_regions` wrote; `replace` is setattr."""
+    replace(intel_memory, "DEVICES", root / "dev/dri")
+    for name in ("_ask_xe", "_ask_i915"):
+        replace(intel_memory, name, lambda descriptor: os.read(descriptor, 1 << 16))
 
 
 def fdinfo(card: MadeCard, client: int, *lines: str) -> str:

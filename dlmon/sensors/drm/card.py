@@ -70,7 +70,8 @@ class Card:
             set_aside, shared = (
                 int(self._files.text(f"device/mem_info_{kind}_total")) for kind in ("vram", "gtt")
             )
-            return set_aside < shared and self._is_in_processor()
+            # An MI300A sets nothing aside (ollama's pull request 13463).
+            return set_aside < shared and (not set_aside or self._is_in_processor())
         return False
 
     def _is_in_processor(self) -> bool:
@@ -96,10 +97,12 @@ class Card:
         values: dict[str, Any] = {}
         why = dict.fromkeys((*_FACTS, "uuid") if self.state == GpuState.LOST else _FACTS, self._why)
         if self.state == GpuState.ANSWERS:
-            values, why = self._answers(self.driver.facts)
+            asked = self.driver.facts
+            if self.uses_system_memory:
+                asked = tuple(query for query in asked if query.name != "memory_mib")
+            values, why = self._answers(asked)
             why |= self._not_asked(_FACTS, self.driver.facts)
         if self.uses_system_memory:
-            values.pop("memory_mib", None)
             why.pop("memory_mib", None)
             values["memory_kind"] = "system"
         return GpuFacts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,16 +52,27 @@ class CardFiles:
     def bytes(self, template: str) -> bytes:
         return kernel_files.read_bytes(self.path(template))
 
-    def per_second(self, template: str) -> float:
+    def number(self, template: str, parse: Callable[[str], float] = float) -> float:
+        """Return the number in a file.
+
+        Raises:
+            ValueError: there is none.
+        """
+        try:
+            return parse(self.text(template))
+        except (ValueError, IndexError):
+            raise ValueError("the kernel reported no number") from None
+
+    def per_second(self, template: str, count: float | None = None) -> float:
         """Return the growth of a counter per second since the last reading."""
-        count = int(self.text(template))
+        count = int(self.number(template) if count is None else count)
         return self._rates.setdefault(template, Rates()).per_second(self.t, count)[0]
 
     def is_near_junction_limit(self, degrees: float) -> bool:
         """Return whether its hottest spot is within `degrees` of its critical temperature."""
         with suppress(OSError, LookupError, ValueError):
             now, limit = (
-                float(self.text(f"{{hwmon}}/temp{{temp_junction}}_{name}")) / 1000
+                self.number(f"{{hwmon}}/temp{{temp_junction}}_{name}") / 1000
                 for name in ("input", "crit")
             )
             return now >= limit - degrees

@@ -8,6 +8,7 @@ all processes that compute by ROCm, whose engine time the kernel does not count.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -108,7 +109,10 @@ class Clients:
                 uses[client.bus_id].add(pid, client, cards[client.bus_id], pct)
         self._before, self._t = now, t
         if self._same_pids:
+            held: Counter[tuple[int, str]] = Counter()
             for pid, bus_id, mib in self._kfd_memory():
+                held[pid, bus_id] += mib  # a card that is divided is several of ROCm's devices
+            for (pid, bus_id), mib in held.items():
                 if bus_id in uses:
                     by_pid = uses[bus_id].mib_by_pid
                     # Older kernels leave ROCm's memory out of `fdinfo`.

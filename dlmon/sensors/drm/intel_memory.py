@@ -81,4 +81,4 @@ def _room(length: int) -> ctypes.Array[ctypes.c_char]:
 def _mib(answer: bytes, head: int) -> int:
     (count,) = struct.unpack_from("<I", answer)
     regions = list(_REGION.iter_unpack(answer[head : head + count * _REGION.size]))
-    return sum(size for kind, size in regions if kind == _OWN_MEMORY) // BYTES_IN_MIB
+    return int(sum(size for kind, size in regions if kind == _OWN_MEMORY)) // BYTES_IN_MIB

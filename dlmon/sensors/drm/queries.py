@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 from dlmon.records import LARGEST
-from dlmon.sensors.drm import gpu_metrics
+from dlmon.sensors.drm import gpu_metrics, intel_memory
 from dlmon.sensors.drm.card_files import CardFiles
 from dlmon.sensors.provider import BYTES_IN_MIB
 from dlmon.sensors.query import Query
@@ -37,9 +38,12 @@ class Unit(NamedTuple):
 
 _PERCENT = Unit(1, None, (0, 100))
 _BYTES = Unit(1 / BYTES_IN_MIB, None, (0, 2**26))
-_MILLIDEGREES = Unit(1e-3, None, (0, 250))
-_MICROWATTS, _MICROJOULES = Unit(1e-6, 1, (0, 100_000)), Unit(1e-6, 1, (0, 1e13))
+_OWN_BYTES = _BYTES._replace(within=(1, 2**26))
+# A sensor that says 0 degrees or 0 watts of a card that is awake measures nothing.
+_MILLIDEGREES = Unit(1e-3, None, (1, 250))
+_MICROWATTS, _MICROJOULES = Unit(1e-6, 1, (0.1, 100_000)), Unit(1e-6, 1, (0, 1e13))
 _HERTZ, _MEGAHERTZ = Unit(1e-6, None, (0, 100_000)), Unit(1, None, (0, 100_000))
+_HIGHEST_MEGAHERTZ = _MEGAHERTZ._replace(within=(1, 100_000))
 _COUNT = Unit(1, None, (0, LARGEST))
 _GENERATION, _LANES = Unit(1, None, (1, 16)), Unit(1, None, (1, 64))
 
@@ -68,18 +72,56 @@ def _number(field: str, unit: Unit, *paths: str, parse: Parser = float) -> Query
     """Return the query of a number in a file."""
 
     def read(path: str, card: CardFiles) -> float:
-        return round(parse(card.text(path)) * unit.scale, unit.digits)
+        return round(card.number(path, parse) * unit.scale, unit.digits)
 
     return Query(field, *(partial(read, path) for path in paths), within=unit.within)
 
 
-def _rate(field: str, unit: Unit, *paths: str) -> Query:
-    """Return the query of a counter's growth per second."""
+def _limit_w(*paths: str) -> Query:
+    """Return the query of a power limit; 0 stands for none."""
 
     def read(path: str, card: CardFiles) -> float:
-        return round(card.per_second(path) * unit.scale, unit.digits)
+        watts = card.number(path) * _MICROWATTS.scale
+        if not watts:
+            raise LookupError("no limit is set")
+        return round(watts, 1)
 
-    return Query(field, *(partial(read, path) for path in paths), within=unit.within)
+    return Query("power_limit_w", *(partial(read, path) for path in paths), within=(1, 100_000))
+
+
+def _microjoules(path: str, card: CardFiles) -> float:
+    """Return what a counter of energy says; one that stays at 0 counts nothing."""
+    count = card.number(path)
+    if not count:
+        raise LookupError("the counter counts nothing")
+    return count
+
+
+def _energy_j(path: str, card: CardFiles) -> float:
+    return round(_microjoules(path, card) * _MICROJOULES.scale, 1)
+
+
+def _mean_power_w(path: str, card: CardFiles) -> float:
+    """Return the mean power since the last reading, by a counter of energy.
+
+    With Linux 6.16, the counters of Battlemage grow by thousands of watts.
+    """
+    watts = card.per_second(path, _microjoules(path, card)) * _MICROWATTS.scale
+    with suppress(OSError, LookupError, ValueError):
+        if watts > card.number("{hwmon}/power1_crit") * _MICROWATTS.scale:
+            return -1
+    return round(watts, 1)
+
+
+def _fan_pct(card: CardFiles) -> float:
+    """Return the duty cycle of the fan, but the speed it has where one of the two is 0."""
+    duty, speed = card.number("{hwmon}/pwm1"), None
+    with suppress(OSError, LookupError, ValueError):
+        speed = card.number("{hwmon}/fan1_input")
+        if bool(speed) != bool(duty):
+            return round(100 * speed / card.number("{hwmon}/fan1_max"))
+    most = card.number("{hwmon}/pwm1_max")
+    return round(100 * duty / most) if most > 0 else -1
 
 
 def _awake_pct(*paths: str) -> Query:
@@ -100,8 +142,8 @@ def _share(field: str, *paths: tuple[str, str]) -> Query:
     """Return the query of one number in percent of another."""
 
     def read(part: str, whole: str, card: CardFiles) -> float:
-        most = float(card.text(whole))
-        return round(100 * float(card.text(part)) / most) if most > 0 else -1
+        most = card.number(whole)
+        return round(100 * card.number(part) / most) if most > 0 else -1
 
     return Query(field, *(partial(read, *pair) for pair in paths), within=(0, 200))
 
@@ -110,7 +152,7 @@ def _best_link(field: str, unit: Unit, file: str, parse: Parser = float) -> Quer
     """Return the query of the best PCIe link that both card and slot support."""
 
     def read(card: CardFiles) -> float:
-        best = (round(parse(card.text(f"{{{end}}}/{file}"))) for end in ("link", "slot"))
+        best = (round(card.number(f"{{{end}}}/{file}", parse)) for end in ("link", "slot"))
         return min(best)
 
     return Query(field, read, within=unit.within)
@@ -118,7 +160,14 @@ def _best_link(field: str, unit: Unit, file: str, parse: Parser = float) -> Quer
 
 def _highest_mhz(text: str) -> float:
     """Return the highest clock in a list such as "0: 500Mhz *" (pp_dpm_sclk)."""
+    if not text:
+        raise LookupError("not reported here")
     return max(float(mhz) for mhz in re.findall(r"(\d+)Mhz", text, re.IGNORECASE))
+
+
+def _current_mhz(text: str) -> float:
+    """Return the clock in such a list that is marked."""
+    return float(re.findall(r"(\d+)Mhz *\*", text, re.IGNORECASE)[0])
 
 
 def _pcie_generation(text: str) -> float:
@@ -148,16 +197,18 @@ _LINK = (
 # Cards of the Instinct family have no sensor at the edge.
 _AMD_LABELS = ("edge", "junction")
 _RAS = "device/ras/umc_err_count"
+_MEMORY_CLOCKS = "device/pp_dpm_mclk"
+_FAN_SPEED = _share("fan_pct", ("{hwmon}/fan1_input", "{hwmon}/fan1_max"))
 
 AMDGPU = Driver(
     "amdgpu",
     "amd",
     "vram",
     facts=(
-        _number("memory_mib", _BYTES, "device/mem_info_vram_total"),
+        _number("memory_mib", _OWN_BYTES, "device/mem_info_vram_total"),
         _temperature("slowdown_c", *_AMD_LABELS, file="crit"),
-        _number("sm_max_mhz", _MEGAHERTZ, "device/pp_dpm_sclk", parse=_highest_mhz),
-        _number("memory_max_mhz", _MEGAHERTZ, "device/pp_dpm_mclk", parse=_highest_mhz),
+        _number("sm_max_mhz", _HIGHEST_MEGAHERTZ, "device/pp_dpm_sclk", parse=_highest_mhz),
+        _number("memory_max_mhz", _HIGHEST_MEGAHERTZ, _MEMORY_CLOCKS, parse=_highest_mhz),
         *_BEST_LINK,
     ),
     fast=(
@@ -173,14 +224,15 @@ AMDGPU = Driver(
         Query("energy_j", gpu_metrics.energy_j, within=_MICROJOULES.within),
     ),
     slow=(
-        _number("power_limit_w", _MICROWATTS, "{hwmon}/power1_cap"),
+        _limit_w("{hwmon}/power1_cap"),
         _temperature("memory_c", "mem"),
-        _number("memory_mhz", _HERTZ, "{hwmon}/freq{freq_mclk}_input"),
-        _share(
-            "fan_pct",
-            ("{hwmon}/pwm1", "{hwmon}/pwm1_max"),
-            ("{hwmon}/fan1_input", "{hwmon}/fan1_max"),
+        Query(
+            "memory_mhz",
+            *_number("", _HERTZ, "{hwmon}/freq{freq_mclk}_input").readers,
+            *_number("", _MEGAHERTZ, _MEMORY_CLOCKS, parse=_current_mhz).readers,
+            within=_MEGAHERTZ.within,
         ),
+        Query("fan_pct", _fan_pct, *_FAN_SPEED.readers, within=(0, 200)),
         _number("ecc_corrected", _COUNT, _RAS, parse=partial(_errors, "ce")),
         _number("ecc_uncorrected", _COUNT, _RAS, parse=partial(_errors, "ue")),
         *_LINK,
@@ -200,20 +252,25 @@ def _intel_throttle(status: str, prefix: str) -> Query:
     """Return the query of the reasons whose files hold a 1, unless the status is 0."""
 
     def read(card: CardFiles) -> tuple[str, ...]:
-        if int(card.text(status)) == 0:
+        if card.number(status) == 0:
             return ()
-        reasons = (word for name, word in _INTEL_REASONS.items() if int(card.text(prefix + name)))
+        reasons = (word for name, word in _INTEL_REASONS.items() if card.number(prefix + name))
         return tuple(dict.fromkeys(reasons)) or ("other",)
 
     return Query("throttle", read)
 
 
-# xe has sensors of the card and of its package, i915 one of the card, without a label.
+# xe has sensors of the card and of its package, i915 one of the card, without a label. The limit
+# of a Battlemage is its cap.
 _ENERGY = [f"{{hwmon}}/energy{n}_input" for n in ("{energy_card}", "{energy_pkg}", "1")]
-_LIMIT = [f"{{hwmon}}/power{n}_max" for n in ("{power_card}", "{power_pkg}", "1")]
+_LIMIT = [
+    f"{{hwmon}}/power{n}_{kind}"
+    for n in ("{power_card}", "{power_pkg}", "1")
+    for kind in ("max", "cap")
+]
 _POWER = (
-    _rate("power_w", _MICROWATTS, *_ENERGY),
-    _number("energy_j", _MICROJOULES, *_ENERGY),
+    Query("power_w", *(partial(_mean_power_w, path) for path in _ENERGY), within=(0, 100_000)),
+    Query("energy_j", *(partial(_energy_j, path) for path in _ENERGY), within=_MICROJOULES.within),
 )
 _GT0, _TILE0 = "gt/gt0", "device/tile0/gt0"
 
@@ -222,7 +279,13 @@ I915 = Driver(
     "intel",
     "local",
     facts=(
-        _number("memory_mib", _BYTES, "lmem_total_bytes"),
+        Query(
+            "memory_mib",
+            # This file is that of Intel's own release of the driver.
+            *_number("", _BYTES, "lmem_total_bytes").readers,
+            intel_memory.of_i915,
+            within=_OWN_BYTES.within,
+        ),
         _number("sm_max_mhz", _MEGAHERTZ, f"{_GT0}/rps_RP0_freq_mhz", "gt_RP0_freq_mhz"),
         *_BEST_LINK,
     ),
@@ -233,14 +296,14 @@ I915 = Driver(
         _number("sm_mhz", _MEGAHERTZ, f"{_GT0}/rps_act_freq_mhz", "gt_act_freq_mhz"),
         _intel_throttle(f"{_GT0}/throttle_reason_status", f"{_GT0}/throttle_reason_"),
     ),
-    slow=(_number("power_limit_w", _MICROWATTS, *_LIMIT), *_LINK),
+    slow=(_limit_w(*_LIMIT), *_LINK),
 )
 XE = Driver(
     "xe",
     "intel",
     "vram",
     facts=(
-        _number("memory_mib", _BYTES, "device/tile0/physical_vram_size_bytes"),
+        Query("memory_mib", intel_memory.of_xe, within=_OWN_BYTES.within),
         _temperature("slowdown_c", "pkg", file="crit"),
         _number("sm_max_mhz", _MEGAHERTZ, f"{_TILE0}/freq0/rp0_freq"),
         *_BEST_LINK,
@@ -253,8 +316,9 @@ XE = Driver(
         _intel_throttle(f"{_TILE0}/freq0/throttle/status", f"{_TILE0}/freq0/throttle/reason_"),
     ),
     slow=(
-        _number("power_limit_w", _MICROWATTS, *_LIMIT),
+        _limit_w(*_LIMIT),
         _temperature("memory_c", "vram"),
+        _FAN_SPEED,
         *_LINK,
     ),
 )

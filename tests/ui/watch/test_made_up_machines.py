@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fakes import drm_tree
-from fakes.drm_tree import Tree, fdinfo
+from fakes.drm_tree import Tree, fdinfo, let_drivers_answer
 from fakes.nvml_module import NvmlModule, process
 from fakes.recorded import BEGIN_NS, recorded_session
 from fakes.screens import Shown, fake_machine
@@ -101,8 +101,9 @@ class MadeUp:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-async def test_it_looks_right(name, sensing, clock, tmp_path, text_snapshot):
+async def test_it_looks_right(name, sensing, clock, tmp_path, text_snapshot, monkeypatch):
     nvml, makes = MACHINES[name]
+    let_drivers_answer(tmp_path / "root", monkeypatch.setattr)
     shown = Shown(WatchScreen(fake_machine(clock=clock)))
     pictures = {}
     async with shown.on((80, 24)) as pilot:

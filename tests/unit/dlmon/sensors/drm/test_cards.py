@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import random
+from functools import partial
 
 import pytest
 from fakes import drm_tree
-from fakes.drm_tree import Tree, fdinfo, throttled
+from fakes.drm_tree import Tree, fdinfo, let_drivers_answer, throttled
+from fakes.real_cards import REAL, real_card
 
 from dlmon.records import Gpu, GpuState
+from dlmon.sensors.drm import intel_memory
 from dlmon.sensors.drm.cards import DrmProvider
 
 SECOND = 10**9
@@ -42,7 +46,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path):
+def machine(tmp_path, monkeypatch):
+    let_drivers_answer(tmp_path / "root", monkeypatch.setattr)
     return lambda *makes, **more: Machine(tmp_path / "root", *makes, **more)
 
 
@@ -55,7 +60,7 @@ def test_a_card_of_amds_says_what_a_gpu_of_nvidias_says(machine):
         "GPU-b1d3a9c27f0e4c55",
     )
     assert (facts.memory_mib, facts.memory_kind, facts.bus_id) == (24_560, "own", "0000:03:00.0")
-    assert (facts.sm_max_mhz, facts.memory_max_mhz, facts.slowdown_c) == (2526, 1249, 100)
+    assert (facts.sm_max_mhz, facts.memory_max_mhz, facts.slowdown_c) == (2219, 1249, 100)
     assert (gpu.utilization_pct, gpu.memory_busy_pct) == (97, 61)
     assert (gpu.memory_used_mib, gpu.gtt_used_mib) == (18_000, 300)
     assert (gpu.power_w, gpu.power_limit_w, gpu.fan_pct) == (339.0, 339.0, 50)
@@ -73,7 +78,9 @@ def test_the_link_is_that_between_slot_and_card_not_the_one_within_the_card(mach
     assert (facts.pcie_max_generation, facts.pcie_max_width) == (4, 8)
 
 
-@pytest.mark.parametrize("make", [*drm_tree.AMD, *drm_tree.INTEL])
+@pytest.mark.parametrize(
+    "make", [*drm_tree.AMD, *drm_tree.INTEL, *(partial(real_card, name) for name in REAL)]
+)
 def test_every_field_has_a_value_or_a_reason(make, machine):
     tower = machine(make)
     gpu = tower.readings()
@@ -81,8 +88,63 @@ def test_every_field_has_a_value_or_a_reason(make, machine):
         for name, value in vars(record).items():
             if name not in ("memory_mib", "memory_used_mib"):  # may be the system's
                 assert (value is None) == (name in record.why), name
-    assert gpu.utilization_pct is not None
-    assert gpu.sm_mhz is not None
+        assert all(len(why) < 80 and "float" not in why for why in record.why.values())
+    if make in (*drm_tree.AMD, *drm_tree.INTEL):
+        assert gpu.utilization_pct is not None
+        assert gpu.sm_mhz is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # A fan that turns without a duty cycle, and a duty cycle of a fan that stands still.
+        ("amd/rx6600", {"fan_pct": 45, "memory_c": 26, "power_limit_w": 120.0, "sm_mhz": 20}),
+        ("amd/rx7600s", {"fan_pct": 0, "power_w": 1.0, "sm_mhz": 0, "throttle": ()}),
+        ("amd/vega56", {"fan_pct": 0, "memory_used_mib": 16, "power_limit_w": 260.0}),
+        ("amd/rx580", {"fan_pct": 14, "memory_used_mib": 512, "gtt_used_mib": 88, "power_w": 41.0}),
+        ("amd/rx9070", {"fan_pct": 46, "power_w": 49.0, "memory_mhz": 1124, "junction_c": 52}),
+        ("amd/rx7900xtx", {"fan_pct": 0, "power_w": 68.0, "sm_mhz": 31, "memory_c": 68}),
+        # What measures nothing says 0.
+        ("amd/rx5500xt", {"memory_c": None, "temperature_c": 48, "sm_mhz": 31}),
+        ("amd/raphael", {"power_w": None, "temperature_c": 51, "memory_mhz": 3000}),
+        ("amd/mi250-second-die", {"power_w": None, "power_limit_w": None}),
+        ("amd/mi300a", {"temperature_c": 43, "junction_c": 43, "memory_c": 37}),
+        # Graphics in a processor: the clock of the memory is a level, if one is marked.
+        ("amd/phoenix", {"memory_mhz": 400, "power_w": 3.1, "gtt_used_mib": 202, "fan_pct": None}),
+        ("amd/strixpoint", {"memory_mhz": None, "power_w": 9.1, "sm_mhz": 848}),
+        # xe: of the card or of its package, whichever counts; the limit may be a cap.
+        ("intel/a380-i915", {"energy_j": 25_637.2, "power_limit_w": 55.0, "temperature_c": 55}),
+        ("intel/a380-xe", {"energy_j": 59_541.0, "power_limit_w": 55.0, "memory_c": 54}),
+        ("intel/b580", {"energy_j": 11_031.7, "power_limit_w": 190.0, "fan_pct": 52}),
+        ("intel/b580-6.16", {"energy_j": 29_523.8, "power_limit_w": None, "temperature_c": 46}),
+        ("intel/cometlake", {"sm_mhz": 300, "utilization_pct": None, "pcie_width": None}),
+        ("intel/tigerlake", {"sm_mhz": 0, "power_w": None, "temperature_c": None}),
+    ],
+)
+def test_a_card_reads_as_its_owners_dump_says(name, expected, machine):
+    gpu = machine(partial(real_card, name)).readings()
+    assert {field: getattr(gpu, field) for field in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "sm_mhz", "memory_mhz", "kind"),
+    [
+        ("amd/rx9070", 2070, 1258, "own"),
+        ("amd/rx6600xt", None, 875, "own"),
+        ("amd/r7-240", None, None, "own"),
+        ("amd/phoenix", 2700, 800, "system"),
+        ("amd/strixpoint", 2900, 1000, "system"),
+        ("amd/raphael", 2200, 3000, "system"),
+        ("amd/mi300a", None, None, "system"),
+        ("intel/b580", 2850, None, "own"),
+        ("intel/cometlake", 1150, None, "system"),
+        ("intel/tigerlake", 1300, None, "system"),
+    ],
+)
+def test_a_cards_facts_are_those_of_its_owners_dump(name, sm_mhz, memory_mhz, kind, machine):
+    (facts,) = machine(partial(real_card, name)).facts
+    assert (facts.sm_max_mhz, facts.memory_max_mhz) == (sm_mhz, memory_mhz)
+    assert facts.memory_kind == kind
 
 
 def test_an_instinct_has_its_hottest_spot_its_energy_and_the_growth_of_its_throttling(machine):
@@ -143,7 +205,7 @@ def test_intels_power_is_the_growth_of_its_energy_and_its_load_the_time_awake(ma
     assert (gpu.power_w, gpu.energy_j, gpu.utilization_pct) == (150.5, 310.0, 75)
     assert (gpu.temperature_c, gpu.sm_mhz) == (61, 2750)
     slow = tower.slow().gpus[0]
-    assert (slow.power_limit_w, slow.memory_c) == (190.0, 68)
+    assert (slow.power_limit_w, slow.memory_c, slow.fan_pct) == (190.0, 68, 52)
     assert (tower.facts[0].memory_mib, tower.facts[0].slowdown_c) == (12_216, 100)
     tower.tree.set(
         tower.cards[0],
@@ -177,6 +239,16 @@ def test_a_process_has_its_memory_and_the_share_of_its_busiest_engine(machine):
     # After a reset, the counters begin again.
     worked(0)
     assert tower.slow().gpu_pct == {100: 0, 102: 0}
+
+
+def test_what_a_process_holds_on_the_parts_of_a_card_is_its_memory(machine):
+    # github.com/ROCm/legacy-rocm-build/issues/4750: in CPX mode, an MI300X is eight devices.
+    node = machine(drm_tree.mi300x)
+    (card,) = node.cards
+    node.tree.add_node(card, 48_427)
+    node.tree.compute(200, card, 4000)
+    node.tree.compute(200, card, 1000, 48_427)
+    assert node.slow().gpu_processes == {200: {0: 5000}}
 
 
 def test_xe_counts_cycles_and_i915_nanoseconds_of_several_engines(machine):
@@ -270,6 +342,23 @@ def test_counters_that_go_back_are_no_rates(machine):
     (gpu,) = tower.fast()
     assert gpu.why["power_w"] == "the counter was reset"
     assert tower.fast()[0].power_w == 0.0
+
+
+def test_a_power_above_the_critical_one_is_none(machine):
+    # nvtop's issue 409: with Linux 6.16, the counters of a B570 grow by thousands of watts.
+    tower = machine(drm_tree.arc_b580)
+    tower.fast()
+    tower.tree.set_hwmon(tower.cards[0], energy1_input=9_000_000 + 3_868_000_000)
+    assert tower.fast()[0].why["power_w"] == "the driver reported an impossible value"
+
+
+def test_memory_that_a_driver_may_not_be_asked_for_has_the_reason(machine, monkeypatch):
+    def denied(descriptor):
+        raise PermissionError(errno.EACCES, "no")
+
+    monkeypatch.setattr(intel_memory, "_ask_xe", denied)
+    (facts,) = machine(drm_tree.arc_b580).facts
+    assert (facts.memory_mib, facts.why["memory_mib"]) == (None, "denied")
 
 
 def test_a_machine_without_such_cards_reads_nothing(tmp_path):

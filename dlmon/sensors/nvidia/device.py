@@ -15,6 +15,7 @@ from dlmon.sensors.nvidia.queries import (
     ENERGY,
     FACTS,
     FAST,
+    IN_PROCESSOR,
     INSTANCE,
     INVALID_ARGUMENT,
     LIFE_CYCLE,
@@ -22,6 +23,7 @@ from dlmon.sensors.nvidia.queries import (
     MIG,
     NO_PERMISSION,
     NOT_FOUND,
+    NOT_OF_SYSTEM_MEMORY,
     NOT_SUPPORTED,
     NOT_UNDER_MIG,
     PCIE_LATER,
@@ -259,6 +261,7 @@ class Device:
     answered: bool = False
     """The last reading has a value."""
     _mig: bool = False
+    _uses_system_memory: bool = False
     _settled: dict[str, Reader | Missing | None] = field(default_factory=dict)
     _nvlinks: NvLinks = field(default_factory=NvLinks)
     _activity: Activity = field(default_factory=Activity)
@@ -277,6 +280,8 @@ class Device:
         self._settled, self._nvlinks, self._measured = {}, NvLinks(), {}
         self._activity = Activity()
         self._mig = self._ask(nvml, MIG) is True
+        memory = self._ask(nvml, MEMORY)
+        self._uses_system_memory = isinstance(memory, Missing) and memory.code == NOT_SUPPORTED
 
     def detach(self, missing: Missing) -> None:
         """Stop querying it, for the reason in `missing`."""
@@ -291,7 +296,7 @@ class Device:
 
     def facts(self, nvml: Any) -> GpuFacts:
         values, why = self._answers(nvml, FACTS)
-        if self._uses_system_memory(nvml):
+        if self._uses_system_memory:
             values["memory_kind"] = "system"
             del why["memory_mib"]
         # If it was lost meanwhile, its facts are yet to be reported.
@@ -325,7 +330,7 @@ class Device:
         elif "mig" in why:
             why["instances"] = why["mig"]
         self.answered = bool(values) and not self.is_lost
-        if "memory_used_mib" in why and self._uses_system_memory(nvml):
+        if "memory_used_mib" in why and self._uses_system_memory:
             del why["memory_used_mib"]
         if self.is_lost:
             values, why = {}, dict.fromkeys(READINGS, self.missing.reason)
@@ -359,10 +364,6 @@ class Device:
         answer = self._ask(nvml, COMPUTE)
         return answer if isinstance(answer, Missing) else {process.pid for process in answer}
 
-    def _uses_system_memory(self, nvml: Any) -> bool:
-        answer = self._ask(nvml, MEMORY)
-        return isinstance(answer, Missing) and answer.code == NOT_SUPPORTED
-
     def _answers(
         self, nvml: Any, queries: tuple[Query, ...]
     ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -384,6 +385,8 @@ class Device:
             return self.missing
         if self._mig and query.name in NOT_UNDER_MIG:
             return Missing(UNDER_MIG)
+        if self._uses_system_memory and query.name in NOT_OF_SYSTEM_MEMORY:
+            return Missing(IN_PROCESSOR)
         settled = self._settled.get(query.name)
         if isinstance(settled, Missing):
             return settled

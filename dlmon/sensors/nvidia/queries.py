@@ -67,6 +67,16 @@ NOT_UNDER_MIG = frozenset(
 )
 UNDER_MIG = "not reported while MIG is on"
 
+# A GB10 says a link of one slow lane, and a memory that is never busy (nvtop's issue 426,
+# rwlove/home-ops's pull request 13238).
+NOT_OF_SYSTEM_MEMORY = frozenset(
+    {
+        *("memory_busy_pct", "pcie_generation", "pcie_width"),
+        *("pcie_max_generation", "pcie_max_width"),
+    }
+)
+IN_PROCESSOR = "not measured of a GPU that uses the system's memory"
+
 _MIB = (0, 2**26)
 _MHZ = _WATTS = (0, 100_000)
 _GENERATION, _WIDTH = (1, 16), (1, 64)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from fakes.nvml_module import ANSWERS, process
 from fakes.nvml_module import NvmlModule as Module
-from fakes.nvml_module import process
 from fakes.recorded_nvml import RecordedNvml
 
 from dlmon.records import Gpu, GpuState
@@ -409,3 +410,45 @@ def test_a_gpu_without_memory_of_its_own_uses_that_of_the_system(says):
     # The sampler fills it in.
     assert "memory_used_mib" not in shared.why
     assert "memory_mib" not in facts.gpus[0].why
+
+
+def test_a_gb10_reads_as_its_owners_say(monkeypatch):
+    """Check it by what owners of a DGX Spark wrote down, with drivers 580.95 to 580.173.
+
+    Memory, power and temperature: XuehaiPan/nvitop's pull request 208; limit and fan:
+    snowflakedb/ArcticTraining's 345; link: Syllo/nvtop's issue 426; busy memory: rwlove/home-ops's
+    pull request 13238; memory clock: tonyd2wild/DeepSeek-V4.1-Flash-vLLM-DGX-Spark's issue 1;
+    processes: wookayin/gpustat's pull request 179.
+    """
+    module = Module("a")
+    refused = ("memory_v2", "memory_v1", "limit", "fan", "clock2", "max_clock2", "mig")
+    module.errors |= dict.fromkeys(refused, NOT_SUPPORTED)
+    module.errors |= dict.fromkeys(("ecc0", "ecc1"), NOT_SUPPORTED)
+    module.values |= {"utilization": 0, "power": 11_170, "width": 1}
+    module.computing, module.drawing = [], [process(2301, 43), process(2302, 18)]
+    answers = {
+        "nvmlDeviceGetName": lambda *_: "NVIDIA GB10",
+        "nvmlDeviceGetPciInfo_v3": lambda *_: SimpleNamespace(busId="0000000F:01:00.0"),
+        "nvmlDeviceGetTemperature": lambda *_: 35,
+        "nvmlDeviceGetMaxPcieLinkGeneration": lambda *_: 1,
+        "nvmlDeviceGetMaxPcieLinkWidth": lambda *_: 1,
+        "nvmlDeviceGetCurrPcieLinkGeneration": lambda *_: 1,
+        "nvmlDeviceGetUtilizationRates": lambda *_: SimpleNamespace(gpu=0, memory=0),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setitem(ANSWERS, name, (ANSWERS[name][0], answer))
+    provider, facts = opened(module)
+    (known,) = facts.gpus
+    assert (known.name, known.bus_id, known.memory_kind) == (
+        "NVIDIA GB10",
+        "000f:01:00.0",
+        "system",
+    )
+    assert known.pcie_max_generation is known.pcie_max_width is known.memory_max_mhz is None
+    slow = provider.slow(0)
+    (gpu,) = merge(provider.fast(0), slow).gpus
+    assert (gpu.utilization_pct, gpu.power_w, gpu.temperature_c) == (0, 11.2, 35)
+    unknown = ("memory_busy_pct", "pcie_generation", "pcie_width", "power_limit_w", "fan_pct")
+    assert {getattr(gpu, name) for name in unknown} == {None}
+    assert gpu.why["memory_busy_pct"] == "not measured of a GPU that uses the system's memory"
+    assert slow.gpu_processes == {2301: {0: 43}, 2302: {0: 18}}

@@ -29,6 +29,9 @@ _GPU_RAILS = ("VDD_GPU", "GPU", "VDD_GPU_SOC", "VDD_CPU_GPU_CV", "VDD_SYS_GPU")
 _CPU_RAILS = ("VDD_CPU", "CPU", "VDD_CPU_CV", "VDD_CPU_SOC_MSS", "VDD_SYS_CPU")
 _SYSTEM = "system"
 _NOT_REPORTED = "not reported here"
+# With JetPack 6 on an Orin, NVML lists "Orin (nvgpu)", and says nothing or zeros of it
+# (wentbackward/nv-monitor's pull request 17, anduril/jetpack-nixos's 371).
+_WITHOUT_NVML = "(nvgpu)"
 _USERS_UNKNOWN = "the kernel of a Jetson does not say who uses its GPU"
 
 
@@ -75,7 +78,7 @@ class JetsonProvider(NvidiaProvider):
         super().__init__(load, **options)
         self._root = root
         self._is_alone = False
-        """True if NVML reports no GPU."""
+        """True if NVML reports nothing of the GPU."""
         clock = next(_gpu_clocks(root), root / "nowhere")
         loads = (
             *(clock / "device/load", root / "sys/devices/gpu.0/load"),
@@ -101,8 +104,8 @@ class JetsonProvider(NvidiaProvider):
 
     def facts(self) -> MachineFacts:
         facts, (found, why) = super().facts(), _read(self._facts)
-        if facts.gpus:
-            gpus = tuple(_with_missing(gpu, found) for gpu in facts.gpus)
+        if any(not gpu.name.endswith(_WITHOUT_NVML) for gpu in facts.gpus or ()):
+            gpus = tuple(_with_missing(gpu, found) for gpu in facts.gpus or ())
             return replace(facts, gpus=gpus)
         if facts.gpus_state == GpuState.ASLEEP:
             return facts
@@ -121,7 +124,13 @@ class JetsonProvider(NvidiaProvider):
         )
         reasons = {name: why for name, why in facts.why.items() if name != "gpus"}
         reasons["foreign_gpu_processes"] = _USERS_UNKNOWN
-        return replace(facts, gpus=(gpu,), gpus_state=GpuState.ANSWERS, why=reasons)
+        return replace(
+            facts,
+            gpus=(gpu,),
+            gpus_state=GpuState.ANSWERS,
+            foreign_gpu_processes=None,
+            why=reasons,
+        )
 
     def fast(self, t: int) -> SensorReading:
         """Read what NVML's provider reads, load, clock, temperature and power."""

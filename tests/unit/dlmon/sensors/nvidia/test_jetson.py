@@ -1,7 +1,8 @@
-"""The GPU of a Jetson, from trees of its /proc and /sys that are made up after documents.
+"""The GPU of a Jetson, from trees of its /proc and /sys.
 
-The documents: jetson_stats (issues 360 and 885, jtop/core), NVIDIA's Jetson Linux developer guide.
-No tree was taken from a board.
+Folders and labels are those of boards in their owners' logs, the numbers beside each board being
+issues of github.com/rbonghi/jetson_stats; of the others they are those of NVIDIA's guide to Jetson
+Linux. What the files read is made up.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
-from fakes.nvml_module import NvmlModule
+from fakes.nvml_module import ANSWERS, NvmlModule
 
 from dlmon.records import Cpu, Gpu, GpuState
 from dlmon.records.changes import merge
@@ -26,7 +27,9 @@ def sees_every_process(monkeypatch):
     monkeypatch.setattr(kernel_files, "sees_every_process", lambda: True)
 
 
-def board(model, compatible, clock, rails, load=None, zone="gpu-thermal", of_node=None):
+def board(
+    model, compatible, clock, rails, load=None, zones=("cpu-thermal", "gpu-thermal"), of_node=None
+):
     """Return the files of a board; `rails` are volts and amperes in thousandths, by label."""
     devfreq = f"sys/class/devfreq/{clock}"
     files = {
@@ -37,9 +40,9 @@ def board(model, compatible, clock, rails, load=None, zone="gpu-thermal", of_nod
         f"{devfreq}/max_freq": "1300500000\n",
         "sys/class/devfreq/15340000.vic/cur_freq": "115200000\n",
         "sys/class/devfreq/15340000.vic/max_freq": "729600000\n",
-        "sys/class/thermal/thermal_zone0/type": "cpu-thermal\n",
+        "sys/class/thermal/thermal_zone0/type": f"{zones[0]}\n",
         "sys/class/thermal/thermal_zone0/temp": "51312\n",
-        "sys/class/thermal/thermal_zone1/type": f"{zone}\n",
+        "sys/class/thermal/thermal_zone1/type": f"{zones[1]}\n",
         "sys/class/thermal/thermal_zone1/temp": "47500\n",
         "sys/class/hwmon/hwmon0/name": "pwmfan\n",
         "sys/class/hwmon/hwmon1/name": "ina3221\n",
@@ -56,11 +59,34 @@ def board(model, compatible, clock, rails, load=None, zone="gpu-thermal", of_nod
     return files
 
 
+# 668, 428 and 381: Jetson Linux 36, two meters, on one of which nothing is connected twice.
 AGX_ORIN = board(
-    *("NVIDIA Jetson AGX Orin Developer Kit", "tegra234", "17000000.ga10b"),
+    *("NVIDIA Jetson AGX Orin Developer Kit", "tegra234", "17000000.gpu"),
     {"VDD_GPU_SOC": (19_976, 240), "VDD_CPU_CV": (19_968, 60), "VIN_SYS_5V0": (5_008, 900)},
+    load="sys/class/devfreq/17000000.gpu/device/load",
+    of_node="gpu",
+) | {
+    "sys/class/hwmon/hwmon1/in7_label": "sum of shunt voltages\n",
+    "sys/class/hwmon/hwmon2/name": "ina3221\n",
+    "sys/class/hwmon/hwmon2/in1_label": "NC\n",
+    "sys/class/hwmon/hwmon2/in2_label": "VDDQ_VDD2_1V8AO\n",
+    "sys/class/hwmon/hwmon2/in3_label": "NC\n",
+}
+# 848: Jetson Linux 35.
+ORIN_NX = board(
+    *("NVIDIA Jetson Orin NX Developer Kit", "tegra234", "17000000.ga10b"),
+    {"VDD_IN": (4_968, 1_100), "VDD_CPU_GPU_CV": (4_960, 200), "VDD_SOC": (4_960, 290)},
     load="sys/class/devfreq/17000000.ga10b/device/load",
+    zones=("CPU-therm", "GPU-therm"),
     of_node="ga10b",
+)
+# 427 and 131: Jetson Linux 32, whose meter is no hwmon.
+NANO = board(
+    *("NVIDIA Jetson Nano Developer Kit", "tegra210", "57000000.gpu"),
+    {},
+    load="sys/class/devfreq/57000000.gpu/device/load",
+    zones=("CPU-therm", "GPU-therm"),
+    of_node="gpu",
 )
 ORIN_NANO = board(
     *("NVIDIA Jetson Orin Nano Developer Kit", "tegra234", "17000000.gpu"),
@@ -72,12 +98,18 @@ XAVIER_NX = board(
     *("NVIDIA Jetson Xavier NX Developer Kit", "tegra194", "17000000.gv11b"),
     {"VDD_IN": (4_968, 1_100)},
     load="sys/devices/gpu.0/load",
-    zone="GPU-therm",
+    zones=("CPU-therm", "GPU-therm"),
 )
+# 711, 885 and 750.
 THOR = board(
     *("NVIDIA Jetson AGX Thor Developer Kit", "tegra264", "gpu-gpc-0"),
     {"VDD_GPU": (12_000, 500), "VDD_CPU_SOC_MSS": (12_000, 700), "VIN_SYS_5V0": (5_000, 800)},
-)
+) | {
+    "proc/device-tree/compatible": "nvidia,p4071-0000+p3834-0008\0nvidia,p3834-0008\0"
+    "nvidia,tegra264\0",
+    "sys/class/devfreq/gpu-nvd-0/cur_freq": "204000000\n",
+    "sys/class/devfreq/gpu-nvd-0/max_freq": "1692000000\n",
+}
 
 
 @pytest.fixture
@@ -100,6 +132,8 @@ def jetson(tmp_path):
         (AGX_ORIN, "NVIDIA Jetson AGX Orin", 4.8, 1.2),
         # One rail for both.
         (ORIN_NANO, "NVIDIA Jetson Orin Nano", 1.0, None),
+        (ORIN_NX, "NVIDIA Jetson Orin NX", 1.0, None),
+        (NANO, "NVIDIA Jetson Nano", None, None),
         (XAVIER_NX, "NVIDIA Jetson Xavier NX", None, None),
     ],
 )
@@ -124,8 +158,22 @@ def test_a_jetson_without_nvml_is_read_from_its_kernel(jetson, tmp_path, files, 
     assert provider.slow(0).why == {"gpu_processes": why}
 
 
+def test_what_nvml_says_of_an_orin_does_not_count(jetson, monkeypatch):
+    # JetPack 6: nvidia-smi lists "Orin (nvgpu)" and says N/A; NVML itself may say 0.
+    nvml = NvmlModule("a")
+    monkeypatch.setitem(ANSWERS, "nvmlDeviceGetName", ("name", lambda *_: "Orin (nvgpu)"))
+    nvml.values |= {"utilization": 0, "power": 0}
+    provider = jetson(AGX_ORIN, nvml)
+    facts = provider.facts()
+    (known,) = facts.gpus
+    assert (known.name, known.memory_kind) == ("NVIDIA Jetson AGX Orin", "system")
+    assert (facts.driver, facts.foreign_gpu_processes) == ("580.65", None)
+    (gpu,) = provider.fast(0).gpus
+    assert (gpu.utilization_pct, gpu.power_w, gpu.temperature_c) == (54, 4.8, 48)
+    assert provider.slow(0).gpu_processes is None
+
+
 def test_what_nvml_says_of_a_jetson_stays_and_the_kernel_adds_the_rest(jetson):
-    # JetPack 7 on an Orin: NVML knows no utilisation, no memory and no power.
     nvml = NvmlModule("a")
     nvml.errors |= dict.fromkeys(
         ("memory_v2", "memory_v1", "utilization", "power", "max_clock1"), NOT_SUPPORTED
@@ -161,7 +209,7 @@ def test_a_lost_gpu_stays_lost(jetson):
 def test_files_that_are_missing_or_hold_what_cannot_be_true_are_reasons(jetson, tmp_path):
     provider = jetson(AGX_ORIN)
     provider.facts()
-    folder = tmp_path / "sys/class/devfreq/17000000.ga10b"
+    folder = tmp_path / "sys/class/devfreq/17000000.gpu"
     (folder / "device/load").write_text("2001\n")
     (folder / "cur_freq").write_text("fast\n")
     (tmp_path / "sys/class/thermal/thermal_zone1/temp").unlink()

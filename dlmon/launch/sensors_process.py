@@ -2,8 +2,9 @@
 
 The supervisor, and a screen without a session, use this on their asyncio loop. It never waits
 for a process to die, because one that hangs in a driver may not. After such a loss the next
-process does not use the GPUs, so that the CPU's readings go on, and a second process (the probe)
-tries the driver again, with back-off, until the driver answers and the probe takes over.
+process does not use NVIDIA's driver, and after another loss no GPU, so that the other readings go
+on, and a second process (the probe) tries the driver again, with back-off, until the driver answers
+and the probe takes over.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class SensorsProcess:
         self._probe: _Process | None = None
         self._unreaped: list[subprocess.Popen[bytes]] = []
         self._no_gpus: str | None = None
+        """Why GPUs are not used: NVIDIA's or, if `_no_other_gpus`, all."""
+        self._no_other_gpus = False
         self._lost = False
         self._failures = 0
         self._next_start_at = 0.0
@@ -139,8 +142,9 @@ class SensorsProcess:
             self._probe = self._spawn(None)
 
     def _spawn(self, no_gpus: str | None) -> _Process:
-        # With this option it does not use NVML, and reports the reason instead of GPUs.
-        process = _Process([*self._command, *(["--no-gpus", no_gpus] if no_gpus else [])])
+        # With such an option it reports the reason instead of the GPUs.
+        option = "--no-gpus" if self._no_other_gpus else "--no-nvidia"
+        process = _Process([*self._command, *([option, no_gpus] if no_gpus else [])])
         asyncio.get_running_loop().add_reader(process.fd, self._read, process)
         for number, pid in enumerate(self._watched_pids):
             process.watch(pid, too=number > 0)
@@ -172,7 +176,8 @@ class SensorsProcess:
             self._on_notice(record.text)
         elif isinstance(record, Machine):
             all_answer = bool(record.gpus) and all(map(_answers, record.gpus or ()))
-            process.may_reopen = process.may_use_a_driver and not all_answer
+            asks_all = self._no_gpus is None or process is self._probe
+            process.may_reopen = asks_all and process.may_use_a_driver and not all_answer
             if process is self._probe:
                 self._promote(process, record)
             self._report_back()
@@ -183,7 +188,7 @@ class SensorsProcess:
         if self._current is not None:
             self._end(self._current)
         self._current, self._probe = probe, None
-        self._no_gpus = None
+        self._no_gpus, self._no_other_gpus = None, False
         why = _why_no_gpu_answers(sample)
         if why is None:
             self._on_notice("the sensors reach the GPUs again")
@@ -230,9 +235,12 @@ class SensorsProcess:
         self._current = None
         if self._no_gpus is not None and process.facts is None:
             self._on_no_facts()
-        if self._no_gpus is None and process.may_use_a_driver:
+        if process.may_use_a_driver and not self._no_other_gpus:
+            self._no_other_gpus = self._no_gpus is not None
             self._no_gpus = f"lost: the sensors {reason}"
-            self._report_lost(reason, "they go on without the GPUs, which are tried again")
+            is_mixed = process.uses_other_drivers and not self._no_other_gpus
+            gpus = "NVIDIA's GPUs" if is_mixed else "the GPUs"
+            self._report_lost(reason, f"they go on without {gpus}, which are tried again")
             self._start_current()
         else:
             self._report_lost(reason, "they are started again")
@@ -311,6 +319,12 @@ class _Process:
     def may_use_a_driver(self) -> bool:
         """False once its facts show that it does not use the GPUs."""
         return self.facts is None or self.facts.machine.gpus is not None
+
+    @property
+    def uses_other_drivers(self) -> bool:
+        """True if its facts show GPUs that are not NVIDIA's."""
+        gpus = self.facts.machine.gpus if self.facts is not None else None
+        return any(gpu.vendor != "nvidia" for gpu in gpus or ())
 
     def read(self) -> list[bytes] | None:
         try:

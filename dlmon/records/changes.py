@@ -123,12 +123,16 @@ def _with_identity(before: tuple[Process, ...], rows: tuple[Process, ...]) -> tu
 
 
 def newest_facts(before: MachineFacts, facts: MachineFacts) -> MachineFacts:
-    """Return `facts`, with the facts in `before` for each GPU that did not answer."""
+    """Return `facts`, with the facts in `before` for each GPU that did not answer.
+
+    Sensors that avoid a hung driver leave its GPUs out, but they are still there.
+    """
     if facts.gpus is None:
         return replace(facts, gpus=before.gpus)
-    by_index = {gpu.index: gpu for gpu in before.gpus or ()}
-    gpus = tuple(by_index.get(gpu.index, gpu) if gpu.uuid is None else gpu for gpu in facts.gpus)
-    return replace(facts, gpus=gpus)
+    known = {gpu.uuid for gpu in facts.gpus if gpu.uuid}
+    by_index = {gpu.index: gpu for gpu in before.gpus or () if gpu.uuid not in known}
+    by_index |= {gpu.index: gpu for gpu in facts.gpus if gpu.uuid or gpu.index not in by_index}
+    return replace(facts, gpus=tuple(by_index[index] for index in sorted(by_index)))
 
 
 def merge(before: _T | None, after: _T) -> _T:

@@ -18,6 +18,7 @@ from dlmon.records import (
     read_object,
     read_record,
 )
+from dlmon.records.changes import newest_facts
 from dlmon.records.machine import MAX_ON_GPUS
 from dlmon.records.record import record
 from dlmon.records.words import Word
@@ -360,7 +361,7 @@ class WatchedHost(MachineSource):
         if boot_id != self._boot_id:
             # The host has rebooted: its clock started anew.
             self._boot_id, self.history = boot_id, MachineHistory(self.interval_s)
-            self.start_ns = 0
+            self.facts, self.start_ns = MachineFacts(), 0
         return {"interval_s": self.interval_s, "pcie": self._pcie}
 
     def _take(self, answer: Answer) -> None:
@@ -372,7 +373,7 @@ class WatchedHost(MachineSource):
         except RecordError:
             return
         if isinstance(record, Facts):
-            self.facts, self.host_name = record.machine, record.host
+            self.facts, self.host_name = newest_facts(self.facts, record.machine), record.host
             self.start_ns = self.start_ns or record.t
         elif isinstance(record, Machine):
             latest = self.history.latest

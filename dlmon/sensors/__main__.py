@@ -45,7 +45,13 @@ def main() -> int:
         table = ProcessTableReader(process, everything=True)
         sampler = Sampler((process,), table, slow_s=arguments.interval)
     else:
-        providers = machine_providers(process, arguments.no_gpus, arguments.pcie, arguments.wake)
+        providers = machine_providers(
+            process,
+            arguments.no_gpus or arguments.no_nvidia,
+            pcie=arguments.pcie,
+            wake=arguments.wake,
+            others=arguments.no_gpus is None,
+        )
         sampler = Sampler(providers, ProcessTableReader(process))
     interval = int(arguments.interval * 1e9)
     with suppress(BrokenPipeError):
@@ -73,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pcie", action="store_true")
     parser.add_argument("--wake", action="store_true")
     parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--no-nvidia", metavar="REASON")
     parser.add_argument("--no-gpus", metavar="REASON")
     return parser
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlmon.records import GpuState, MachineFacts
+from dlmon.records import Gpu, GpuState, MachineFacts
 from dlmon.sensors.drm.cards import DrmProvider
+from dlmon.sensors.nvidia.device import READINGS
 from dlmon.sensors.nvidia.provider import NvidiaProvider
 from dlmon.sensors.provider import Provider, SensorReading
 
@@ -43,11 +44,22 @@ class GpuProvider(Provider):
     def fast(self, t: int) -> SensorReading:
         nvidia, others = self._nvidia.fast(t), self._drm.fast(t)
         if others.gpus:
+            nvidia = self._with_lost(nvidia)
             self._notice_missing(nvidia)
         return _joined(nvidia, others)
 
     def slow(self, t: int) -> SensorReading:
-        return _joined(self._nvidia.slow(t), self._drm.slow(t))
+        nvidia, others = self._nvidia.slow(t), self._drm.slow(t)
+        return _joined(self._with_lost(nvidia) if others.gpus else nvidia, others)
+
+    def _with_lost(self, nvidia: SensorReading) -> SensorReading:
+        """Return the reading with NVIDIA's cards as lost if its driver must not be asked."""
+        if nvidia.gpus_state != GpuState.LOST or not self._nvidia.cards:
+            return nvidia
+        why = dict.fromkeys(READINGS, nvidia.why["gpus"])
+        numbers = range(self._nvidia.cards)
+        gpus = tuple(Gpu(number, state=GpuState.LOST, why=why) for number in numbers)
+        return SensorReading(gpus=gpus, gpu_processes={})
 
     def _notice_missing(self, nvidia: SensorReading) -> None:
         """Say once why NVIDIA's GPUs are missing beside others', if there is a driver."""

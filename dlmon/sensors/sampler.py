@@ -17,6 +17,7 @@ from dlmon.sensors.linux.memory import MemoryProvider
 from dlmon.sensors.linux.traffic import DiskProvider, NetworkProvider
 from dlmon.sensors.nvidia.device import Missing
 from dlmon.sensors.nvidia.jetson import nvidia_provider
+from dlmon.sensors.nvidia.provider import NvidiaProvider
 from dlmon.sensors.processes.table import ProcessTableReader
 from dlmon.sensors.processes.tree import ProcessProvider
 from dlmon.sensors.provider import SLOW_TIER_S, Provider, SensorReading
@@ -154,7 +155,12 @@ class Sampler:
 
 
 def machine_providers(
-    process: ProcessProvider, no_gpus: str | None, pcie: bool = False, wake: bool = False
+    process: ProcessProvider,
+    no_nvidia: str | None,
+    *,
+    pcie: bool = False,
+    wake: bool = False,
+    others: bool = True,
 ) -> tuple[Provider, ...]:
     """Return the providers of this machine.
 
@@ -162,17 +168,18 @@ def machine_providers(
 
     Args:
         process: the provider of the workload's process tree.
-        no_gpus: the reason why GPUs must not be queried, if so.
+        no_nvidia: the reason why NVIDIA's driver must not be used, if so.
         pcie: measure the GPUs' PCIe throughput, which takes the driver 40 ms per GPU.
         wake: as in `NvidiaProvider`.
+        others: read the GPUs of other vendors, too.
     """
-    load = None if no_gpus is None else lambda: Missing(no_gpus, GpuState.LOST)
+    load = None if no_nvidia is None else lambda: Missing(no_nvidia, GpuState.LOST)
     of_macos: tuple[Provider, ...] = ()
     if IS_MACOS:
         from dlmon.sensors.macos import MacosProvider, no_gpus_of_macos
 
         load, of_macos = no_gpus_of_macos, (MacosProvider(),)
-    nvidia = nvidia_provider(load, pcie=pcie, wake=wake)
+    nvidia = (nvidia_provider if others else NvidiaProvider)(load, pcie=pcie, wake=wake)
     return (
         CpuProvider(),
         EnergyProvider(),
@@ -183,5 +190,5 @@ def machine_providers(
         NetworkProvider(),
         *of_macos,
         process,
-        nvidia if no_gpus is not None else GpuProvider(nvidia, DrmProvider()),
+        GpuProvider(nvidia, DrmProvider()) if others else nvidia,
     )

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dlmon.records import MachineFacts
+from dlmon.records.changes import newest_facts
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.source import MachineSource
 
@@ -89,13 +90,11 @@ class LocalMachine(MachineSource):
             super().stop()
 
     def _take_facts(self, facts: Facts) -> None:
-        machine = facts.machine
-        # Sensors that avoid a hung driver report no GPUs, but the GPUs are still there.
-        if not machine.gpus and self.facts.gpus:
-            earlier = self.facts
+        machine, earlier = facts.machine, self.facts
+        # Sensors that avoid a hung driver leave its GPUs out, but they are still there.
+        if len(machine.gpus or ()) < len(earlier.gpus or ()):
             machine = replace(
-                machine,
-                gpus=earlier.gpus,
+                newest_facts(earlier, machine),
                 driver=earlier.driver,
                 cuda=earlier.cuda,
                 why=earlier.why,

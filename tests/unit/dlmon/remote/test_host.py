@@ -111,6 +111,17 @@ def test_a_clock_that_differs_is_reported_from_two_seconds_on(host, wall_s, said
 # ---- its readings ----
 
 
+def test_gpus_that_its_sensors_leave_out_keep_their_names_until_it_reboots(host, clock):
+    host.connect()
+    both = facts(gpus=2)
+    host.connection.report(both)
+    host.connection.report(replace(both, machine=replace(both.machine, gpus=both.machine.gpus[1:])))
+    assert [gpu.index for gpu in host.facts.gpus] == [0, 1]
+    host.connection.boot_id = "another"
+    host.connection.standing[0].fields()
+    assert host.facts.gpus is None
+
+
 def sample_at(seconds):
     return sample(int(seconds * SECOND))
 

@@ -73,6 +73,23 @@ def test_a_sleeping_card_of_nvidias_keeps_its_number_and_is_spoken_of(tree):
     assert [gpu.index for gpu in provider.later_facts().gpus] == [0, 1, 2]
 
 
+def test_cards_of_nvidias_are_lost_while_their_driver_is_left_out_and_others_answer(tree):
+    for number in (7, 8):
+        tree.write(f"sys/bus/pci/drivers/nvidia/0000:0{number}:00.0/class", "0x030200")
+    tree.open_card(100, 5, fdinfo(tree.cards[0], 3, "drm-memory-vram: 2 MiB"))
+    provider = joined(tree, Missing("lost: the sensors gave no sample", GpuState.LOST))
+    assert [gpu.index for gpu in provider.facts().gpus] == [2, 3]
+    readings = provider.fast(SECOND), provider.slow(SECOND)
+    for reading in readings:
+        assert [gpu.state for gpu in reading.gpus[:2]] == [GpuState.LOST] * 2
+        assert reading.gpus[1].why["power_w"] == "lost: the sensors gave no sample"
+        assert reading.gpus_state == GpuState.ANSWERS
+        assert "gpus" not in reading.why
+    assert readings[0].gpus[2].utilization_pct == 97
+    assert readings[1].gpu_processes == {100: {2: 2}}
+    assert provider.notices() == []
+
+
 def test_with_no_gpu_at_all_nvidias_reason_stays(tmp_path):
     root = tmp_path / "root"
     root.mkdir()

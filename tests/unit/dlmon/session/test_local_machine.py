@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -88,4 +89,11 @@ def test_sensors_that_leave_a_driver_alone_take_no_gpu_away(source, started):
     for facts in (known, MachineFacts(gpus=None, why={"gpus": "lost"}, cores=4)):
         started[0].on_facts(Facts(0, 0.0, "here", facts))
     assert [gpu.name for gpu in source.facts.gpus] == ["one"]
+    assert source.facts.driver == "550"
+    # Nor if another vendor's GPUs are still read.
+    other = GpuFacts(1, name="other", uuid="b")
+    for gpus in ((*known.gpus, other), (other,)):
+        facts = replace(known, gpus=gpus, driver="550" if len(gpus) == 2 else None)
+        started[0].on_facts(Facts(0, 0.0, "here", facts))
+    assert [gpu.name for gpu in source.facts.gpus] == ["one", "other"]
     assert source.facts.driver == "550"

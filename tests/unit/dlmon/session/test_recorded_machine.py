@@ -49,7 +49,7 @@ def test_each_notice_is_heard_once_and_none_from_before_and_later_facts_count():
     source.poll()
     machine = RecordedMachine(source)
     assert machine.poll() == []
-    later = Facts(samples[-1].t, 0.0, "tower", recorded_machine(3, gpus=1)[0].machine)
+    later = Facts(samples[-1].t, 0.0, "tower", recorded_machine(3, gpus=3)[0].machine)
     source.coming = [*samples, later, *[Notice(samples[-1].t, "lost")] * 2]
     assert machine.poll() == ["lost"]
     assert machine.poll() == []

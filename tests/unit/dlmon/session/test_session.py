@@ -571,6 +571,11 @@ def test_the_facts_are_the_headers_until_newer_ones_are_reported():
     report(why={"gpus": "lost: the sensors ended"}, cores=4)
     assert made.facts.gpus == (first, second)
     assert made.facts.cores == 4
+    # So does what is known of one that is left out, unless it has another number now.
+    report(second)
+    assert made.facts.gpus == (first, second)
+    report(replace(second, index=0))
+    assert made.facts.gpus == (replace(second, index=0),)
 
 
 def test_a_run_that_starts_says_what_is_taken_from_it_until_it_trains():

@@ -178,15 +178,24 @@ def _checked_hosts(
     return tuple(hosts_from(words, read_settings().hosts))
 
 
-hosts_option = click.option(
+def hosts_option_of(flag: str, name: str, help: str) -> Callable[[_Command], _Command]:
+    """Return an option that names other hosts."""
+    return click.option(
+        flag,
+        name,
+        metavar="HOST",
+        multiple=True,
+        callback=_checked_hosts,
+        shell_complete=host_names,
+        help=help,
+    )
+
+
+hosts_option = hosts_option_of(
     "--host",
     "hosts",
-    metavar="HOST",
-    multiple=True,
-    callback=_checked_hosts,
-    shell_complete=host_names,
-    help="Sessions of another machine, which ssh reaches, or of @GROUP of the settings; may be "
-    "given several times. --log-dir is then one of these machines.",
+    "Sessions of another machine, which ssh reaches, or of @GROUP of the settings; may be given "
+    "several times. --log-dir is then one of these machines.",
 )
 session_argument = click.argument("session", metavar="SESSION", shell_complete=session_names)
 running_session_argument = click.argument(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,6 +90,17 @@ def _repeats(
     return begin_sweep(logs, plan, seed, time.time(), options.name, settings.alerts, slurm)
 
 
+def _copy_from(hosts: Sequence[str], job: Job, host: str | None) -> None:
+    """Have the parts of a joined run copied from hosts."""
+    from dlmon.remote.part_copy import start_copying
+
+    if job.join is None:
+        raise shared.UserError("--joined-by names another machine of --join NAME")
+    if host is not None:
+        raise shared.UserError("--joined-by copies to this machine: leave out --host")
+    start_copying(Path(job.log_dir), job.join, hosts)
+
+
 @click.command(
     cls=_Exec,
     name="exec",
@@ -106,6 +117,12 @@ def _repeats(
     metavar="NAME",
     help="Be one session with what is started with this NAME on other machines, which share the "
     "log directory (--log-dir): one run of torchrun --nnodes.",
+)
+@click_options.hosts_option_of(
+    "--joined-by",
+    "joined_by",
+    "Another machine of --join that doesn't share the log directory, or @GROUP: what is started "
+    "there with the same NAME is copied from it by ssh. May be given several times.",
 )
 @click.option(
     "--directory",
@@ -156,6 +173,7 @@ def exec_script(
     count_flops: bool,
     slurm: str | None,
     join: str | None,
+    joined_by: tuple[str, ...],
     plain: bool,
     as_json: bool,
     verbose: bool,
@@ -191,6 +209,8 @@ def exec_script(
         job = make_script_job(command, directory, log_dir, options, expected, settings.alerts)
         if join is not None:
             job = _joining(job, join, slurm)
+        if joined_by:
+            _copy_from(joined_by, job, options.host)
     view = View(settings, options.log_dir, plain, as_json, verbose)
     if repeat > 1:
         return make_runs(runs, view, None if options.log_dir is None else Path(options.log_dir))

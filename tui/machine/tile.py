@@ -221,7 +221,7 @@ def gpu_axis(label: str, gpu: Gpu, facts: GpuFacts, highest: float) -> tuple[flo
     tops: dict[str, tuple[float | None, str]] = {
         "memory": (facts.memory_mib, ""),
         "power": (gpu.power_limit_w, "W"),
-        "clock": (facts.sm_max_mhz, ""),
+        "clock": (facts.sm_max_mhz if highest <= (facts.sm_max_mhz or 0) else None, ""),
         "temp": (facts.slowdown_c or 100, "°"),
     }
     limit, unit = tops.get(label, (100.0, "%"))

@@ -387,8 +387,8 @@ def _throttle(label: str, reasons: tuple[str, ...], is_idle: bool) -> Figure:
 
 
 def _clock(label: str, mhz: int, most_mhz: int | None) -> Figure:
-    """Return a clock with its maximum."""
-    if not most_mhz:
+    """Return a clock with its maximum; AMD's cards exceed the highest that their driver names."""
+    if not most_mhz or mhz > most_mhz:
         return Figure(label, f"{mhz} MHz")
     return Figure(label, f"{mhz} of {most_mhz} MHz", mhz / most_mhz, short=f"{mhz} MHz")
 

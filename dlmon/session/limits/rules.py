@@ -428,12 +428,15 @@ def _slowed_by(run: RunSamples) -> list[tuple[str, str]]:
 
 
 def _capped_clock(run: RunSamples) -> tuple[float, float] | None:
-    """Return the clock of the GPUs under a power cap, and its maximum, in MHz; None if unknown."""
+    """Return the clock of the GPUs under a power cap, and its maximum, in MHz; None if unknown.
+
+    AMD's cards exceed the highest clock that their driver names: that is no maximum.
+    """
     most_mhz = {gpu.index: gpu.sm_max_mhz for gpu in run.facts.gpus or ()}
     capped = [gpu for gpu in run.gpus if _POWER_CAP in (gpu.throttle or ())]
     mhz = mean_of(gpu.sm_mhz for gpu in capped)
     most = mean_of(most_mhz.get(gpu.index) for gpu in capped)
-    return (mhz, most) if mhz is not None and most else None
+    return (mhz, most) if mhz is not None and most and mhz <= most else None
 
 
 def _cap_matters(run: RunSamples) -> bool:

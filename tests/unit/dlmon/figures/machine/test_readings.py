@@ -61,6 +61,8 @@ def test_a_gpu_shows_its_figures_with_their_limits():
     # A border has room for the reading alone.
     brief = {figure.label: figure.brief for figure in found}
     assert (brief["temp"], brief["clock"]) == ("61 °C", "1860 MHz")
+    # A clock above what its driver names as the highest has no limit beside it.
+    assert texts(gpu_figures(Gpu(0, sm_mhz=1_996), CARD)) == {"clock": "1996 MHz"}
     # What it took is that since the run began, and what is unknown has its reason.
     (energy,) = gpu_figures(Gpu(0), CARD, energy_j=2_060.0)
     assert (energy.text, energy.brief) == ("2.06 kJ", "energy 2.06 kJ")

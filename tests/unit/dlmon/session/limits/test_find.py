@@ -570,6 +570,11 @@ def test_a_power_cap_that_takes_little_of_the_clock_is_no_limit():
     assert rule(1_840) == "gpu-power-cap"
     # Where its cost is unknown, the driver's word counts.
     assert rule(None) == rule(1_860, facts=FACTS) == "gpu-power-cap"
+    # A RX 9060 XT works at 2,996 MHz, of which its driver says 2,780 at most (docs/dump.json of
+    # amdgpu_top): that is no maximum.
+    faster = with_gpu(power_w=118.0, throttle=("power cap",), sm_mhz=2_996)
+    limit = reported(faster, gpu=0, facts=facts)
+    assert (limit.rule, "MHz" in limit.text) == ("gpu-power-cap", False)
     # The clock of a GPU that rests for a moment tells nothing of its cap.
     capped = with_gpu(power_w=118.0, throttle=("power cap",), sm_mhz=1_900)
     resting = with_gpu(power_w=118.0, throttle=(), sm_mhz=139)

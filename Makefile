@@ -16,13 +16,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 # USE_UV=/path/to/uv installs with it, in a fifth of pip's time, which serves where uv can't.
 install = { [ -n "$(USE_UV)" ] && $(USE_UV) pip install --quiet --python $(1) $(2); } || $(1) -m pip install --quiet $(2)
 
-.PHONY: run test setup lint types types-elsewhere fast slow golden ui e2e costly frameworks gpu-wheels dist site python3.14 clean help
+.PHONY: run test setup lint types types-elsewhere unit fast golden ui e2e costly frameworks gpu-wheels dist site python3.14 clean help
 
 run: setup ## train mnist-mlp-small for a minute and show it
 	@echo "10 epochs of mnist-mlp-small: about a minute on two cores; the screen says when it ends once it trains"
 	@$(BIN)/dlmon run mnist-mlp-small
 
-test: lint fast slow ui e2e ## run every test but the costly ones
+test: lint unit ui e2e ## run every test but the costly ones
 
 setup: $(VENV)/installed ## set up .venv
 
@@ -51,11 +51,11 @@ types-elsewhere:
 
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 
+unit: setup ## unit tests
+	$(BIN)/pytest -n $(CORES) --dist worksteal tests/unit
+
 fast: setup ## unit tests, but for the slow ones
 	$(BIN)/pytest -n $(CORES) -m "not slow" tests/unit
-
-slow: setup ## the slow unit tests
-	$(BIN)/pytest -n $(CORES) -m slow tests/unit
 
 golden: setup ## write the figures that tests/unit/test_golden_figures.py compares
 	PYTHONPATH=tests $(BIN)/python -m golden

@@ -15,7 +15,7 @@ def made(reply, host=None):
     return json.loads(text)
 
 
-@pytest.mark.parametrize("sentence", ["x" * 100_000, "漢" * 50_000, '"' * 50_000])
+@pytest.mark.parametrize("sentence", ["x" * 10_000, "漢" * 5_000, '"' * 5_000])
 def test_long_and_many_sentences_are_cut_and_it_is_said(sentence):
     asked = made(Reply((Note((sentence,) * 300),), ScriptText(), ("sessions()",)))
     assert asked["answer"]

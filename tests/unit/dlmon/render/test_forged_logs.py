@@ -48,7 +48,7 @@ def test_a_forged_log_is_reported_or_refused(tmp_path, monkeypatch):
     forge_logs(tmp_path)
     refused = 0
     # Each attack stands in many fields: some of them will do here.
-    for path in sorted(tmp_path.glob(f"*/{LOG_NAME}"))[::4]:
+    for path in sorted(tmp_path.glob(f"*/{LOG_NAME}"))[::8]:
         try:
             assert report_all(path) < LARGEST_BYTES
         except LogError:

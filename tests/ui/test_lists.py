@@ -22,8 +22,7 @@ ACTIONS = ("page_down", "page_up", "last", "page_down", "first", "page_up")
 
 
 @pytest.mark.parametrize("name", OPENED)
-@pytest.mark.parametrize("size", SIZES, ids=str)
-async def test_a_list_is_paged_through_where_it_has_no_room_too(name, size):
+async def test_a_list_is_paged_through_where_it_has_no_room_too(name):
     view, keys = OPENED[name]
     hosts = {"lab": ("gpu1", "gpu2")}
     async with on_stage("earlier-runs", view, hosts=hosts) as stage:
@@ -31,15 +30,16 @@ async def test_a_list_is_paged_through_where_it_has_no_room_too(name, size):
         await stage.pilot.pause()
         hands, lists = Hands(stage.app), list(stage.app.screen.query(OptionList))
         assert lists
-        # Before it is laid out for its new size, too.
-        hands.resize(Size(*size))
-        hands.press(*KEYS)
-        await stage.pilot.pause()
-        hands.press(*KEYS)
-        await stage.pilot.pause()
         assert name == "palette" or all(isinstance(each, SteadyOptionList) for each in lists)
-        for each in lists if name != "palette" else ():
-            for action in ACTIONS:
-                await each.run_action(action)
-        await stage.pilot.pause()
-        assert stage.app.is_running
+        for size in SIZES:
+            # Before it is laid out for its new size, too.
+            hands.resize(Size(*size))
+            hands.press(*KEYS)
+            await stage.pilot.pause()
+            hands.press(*KEYS)
+            await stage.pilot.pause()
+            for each in lists if name != "palette" else ():
+                for action in ACTIONS:
+                    await each.run_action(action)
+            await stage.pilot.pause()
+            assert stage.app.is_running, size

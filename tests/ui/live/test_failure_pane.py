@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from fakes.states import STATES
 
 from dlmon.records import FailureKind, Output, Result
@@ -22,16 +21,15 @@ def with_output(*lines, **fields):
     return [*rest, *(Output(result.t, "stderr", line) for line in lines), replace(result, **fields)]
 
 
-@pytest.mark.parametrize(("size", "has_charts"), [(SMALL, False), (MIDDLE, True), (LARGE, True)])
-async def test_the_traceback_is_shown_whole_and_the_charts_if_there_is_room(
-    show_session, size, has_charts
-):
-    async with show_session(RECORDS, size=size) as shown:
-        rows = shown.rows(FailurePane)
-        raised = next(n for n, row in enumerate(rows) if RAISED in row)
-        assert rows[raised + 1] == ERROR
-        assert rows[0] == "data.py:31 in read"
-        assert ("─ Throughput ─" in shown.text) is has_charts
+async def test_the_traceback_is_shown_whole_and_the_charts_if_there_is_room(show_session):
+    async with show_session(RECORDS) as shown:
+        for size, has_charts in ((SMALL, False), (MIDDLE, True), (LARGE, True)):
+            await shown.resize(*size)
+            rows = shown.rows(FailurePane)
+            raised = next(n for n, row in enumerate(rows) if RAISED in row)
+            assert rows[raised + 1] == ERROR
+            assert rows[0] == "data.py:31 in read"
+            assert ("─ Throughput ─" in shown.text) is has_charts
 
 
 async def test_keys_scroll_it_and_the_log_still_opens(show_session):

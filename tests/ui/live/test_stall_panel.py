@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from fakes.states import SAVE, SIZES, STATES, on_stage
 
 from dlmon.records import SourceLines, Stack
@@ -16,18 +15,19 @@ def with_source(**fields):
     return [replace(r, **fields) if isinstance(r, SourceLines) else r for r in RECORDS]
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_the_line_is_marked_between_its_neighbours(show_session, size):
-    async with show_session(RECORDS, size=size) as shown:
-        rows = shown.rows(StallPanel)
-        assert rows[0] == f"  86  {SAVE[0].strip()}"
-        assert rows[2].startswith(MARKED)
-        assert rows[-1].startswith("CPU 40 % (this run 2.9 cores, all else 0.3)  GPU 0 %")
-        title, below = shown.titles(StallPanel)
-        assert title.startswith("train_resnet.py:88 in save → torch/serialization.py in _save")
-        assert below == "S all stacks"
-        assert "─ 0 samples/s" in shown.text
-        assert "  STALLED  epoch 2/3" in shown.text.splitlines()[0]
+async def test_the_line_is_marked_between_its_neighbours(show_session):
+    async with show_session(RECORDS) as shown:
+        for size in SIZES:
+            await shown.resize(*size)
+            rows = shown.rows(StallPanel)
+            assert rows[0] == f"  86  {SAVE[0].strip()}"
+            assert rows[2].startswith(MARKED)
+            assert rows[-1].startswith("CPU 40 % (this run 2.9 cores, all else 0.3)  GPU 0 %")
+            title, below = shown.titles(StallPanel)
+            assert title.startswith("train_resnet.py:88 in save → torch/serialization.py in _save")
+            assert below == "S all stacks"
+            assert "─ 0 samples/s" in shown.text
+            assert "  STALLED  epoch 2/3" in shown.text.splitlines()[0]
 
 
 async def test_a_file_that_changed_is_said_to_have_changed(show_session):

@@ -33,6 +33,7 @@ from dlmon.records.session import (
     Result,
     SessionHeader,
     Suspended,
+    TrackerRun,
 )
 from dlmon.records.stacks import Answer, CodeSamples, ProcessStack, Profile, SourceLines, Stack
 from dlmon.records.sweep import Event, SweepHeader, Value
@@ -89,6 +90,7 @@ Record = (
     | Notice
     | Imported
     | Injection
+    | TrackerRun
     | Alert
     | Failure
     | Stack

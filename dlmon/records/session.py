@@ -222,6 +222,27 @@ class Injection:
 
 
 @record(frozen=True)
+class TrackerRun:
+    """A run that the script itself records in an experiment tracker while it trains.
+
+    Attributes:
+        tracker: wandb, mlflow, trackio or tensorboard.
+        id: the run's id; null for TensorBoard, whose run is a folder.
+        place: its project, W&B's after the entity; TensorBoard's folder.
+        name: its name, of trackio.
+        trainer: as in `Phase`.
+    """
+
+    TYPE: ClassVar[str] = "tracker_run"
+    t: int
+    tracker: str
+    id: str | None = None
+    place: str | None = None
+    name: str | None = None
+    trainer: int | None = None
+
+
+@record(frozen=True)
 class Alert:
     """An alert that was sent, if alerts are on.
 

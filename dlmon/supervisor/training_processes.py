@@ -32,6 +32,7 @@ from dlmon.records import (
     Stack,
     StepParts,
     TokenShares,
+    TrackerRun,
     Trainer,
 )
 from dlmon.records.words import VENDORS
@@ -45,7 +46,7 @@ TRAINER_RECORDS = (
     *(Trainer, Phase, Model, Batches, BatchSummary),
     *(Metrics, Epoch, Evaluation, NamedPause, Notice, Stack),
     *(FrameworkMemory, OutOfMemory, StepParts, CodeSamples, TokenShares),
-    *(Imported, Injection),
+    *(Imported, Injection, TrackerRun),
 )
 # A person is told if a process that closed its connection makes no other within this time.
 RETURN_S = 5.0

@@ -34,8 +34,12 @@ class _WandB:
             raise LastingRefusal(
                 "it has no key: wandb login, or set WANDB_API_KEY or WANDB_MODE=offline"
             )
-        entity, _, project = begin["place"].rpartition("/")
-        own = os.environ.get("WANDB_RUN_ID")
+        run = begin["own"] or {"place": begin["place"], "id": None}
+        entity, _, project = run["place"].rpartition("/")
+        own = os.environ.get("WANDB_RUN_ID") or run["id"]
+        if own and mode in ("offline", "dryrun"):
+            # A synced folder takes the place of what an earlier one of that run has sent.
+            raise LastingRefusal(f"nothing can be added to run {own} offline: unset WANDB_MODE")
         # The numbers of rows keep it from storing a row twice; the script's run has its own.
         self._numbers_rows = not own
         self._run = wandb.init(
@@ -73,9 +77,10 @@ class _MLflow:
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
         from mlflow import MlflowClient
 
-        self._own = os.environ.get("MLFLOW_RUN_ID")
+        own = begin["own"]["id"] if begin["own"] else os.environ.get("MLFLOW_RUN_ID")
         try:
             self._client = MlflowClient(tracking_uri=begin["place"] or None)
+            self._own = own if own and self._has_run(own) else None
             self._id = self._own or self._run_of(begin)
         except Exception as error:
             if "MLFLOW_ALLOW_FILE_STORE" not in str(error):
@@ -85,6 +90,18 @@ class _MLflow:
                 "MLFLOW_ALLOW_FILE_STORE=true"
             ) from None
         self._tag(begin["facts"])
+
+    def _has_run(self, id: str) -> bool:
+        """Return whether this server has a run; a script may write to another one."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._client.get_run(id)
+        except MlflowException as error:
+            if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                raise
+            return False
+        return True
 
     def _run_of(self, begin: dict[str, Any]) -> str:
         """Return the run of this session: the one that has begun, or a new one."""
@@ -127,6 +144,14 @@ class _Trackio:
     def __init__(self, begin: dict[str, Any]) -> None:
         import trackio
 
+        if run := begin["own"]:
+            from trackio.run import Run
+
+            project, name = run["place"], run["name"]
+            self._run = Run(None, project, client=None, name=name, run_id=run["id"])
+            # The script's configuration stays as it is.
+            self._run.config = {}
+            return
         self._run = trackio.init(
             project=begin["place"] or os.environ.get("TRACKIO_PROJECT") or _PROJECT,
             name=begin["name"],
@@ -150,10 +175,12 @@ class _TensorBoard:
     """Writes an event file, which needs no library."""
 
     def __init__(self, begin: dict[str, Any]) -> None:
-        folder = Path(begin["place"]) / begin["id"]
+        own = begin["own"]
+        folder = Path(own["place"]) if own else Path(begin["place"]) / begin["id"]
         folder.mkdir(parents=True, exist_ok=True)
-        # The name doesn't change, so that what is sent again takes the place of it.
-        name = f"events.out.tfevents.{int(begin['wall'])}.{socket.gethostname()}.dlmon"
+        # The name doesn't change, so that what is sent again takes the place of it. It comes before
+        # that of the script's own file: some readers follow only the last file of a folder.
+        name = f"events.out.tfevents.{int(begin['wall']) - 1}.{socket.gethostname()}.dlmon"
         self._file = (folder / name).open("ab" if begin["again"] else "wb")
         if not begin["again"]:
             self._write(begin["wall"], 0, field_of(3, b"brain.Event:2"))

@@ -15,11 +15,13 @@ from typing import Any
 
 from dlmon.log.label import read_label
 from dlmon.log.log_follower import LogFollower
-from dlmon.records import Result
+from dlmon.records import Batches, BatchSummary, Record, Result, TrackerRun
 from dlmon.trackers.points import Row, SessionRows, facts_of
 from dlmon.trackers.tracker_address import TrackerAddress
 from dlmon.trackers.tracker_connection import TrackerError, TrackerProcess, python_with, pythons_of
 
+NO_STEP_S = 600.0
+"""The time after which a script without a step is sent, too."""
 GRACE_S = 15.0
 """The time after the end of a run for what is not sent yet."""
 BEGIN_S, ANSWER_S = 90.0, 30.0
@@ -28,6 +30,8 @@ PAUSES_S = (2.0, 5.0, 15.0, 60.0, 120.0, 300.0)
 _MOST_ROWS, _MOST_WAITING = 200, 2000
 _AT_ONCE = 256
 _LONGEST_ID = 100
+_ONE_WRITER = "wandb"
+"""The tracker to whose run only one process may write at a time."""
 
 
 class Sink:
@@ -61,6 +65,9 @@ class Sink:
         self._rows = SessionRows(self._header)
         self._waiting: deque[Row] = deque()
         self._last: Row | None = None
+        self._own_run: TrackerRun | None = None
+        """The script's own run in the tracker."""
+        self._has_trained = self._is_over = False
         self._process: TrackerProcess | None = None
         self._python: str | None = None
         self._has_begun = False
@@ -76,14 +83,43 @@ class Sink:
     def step(self) -> bool:
         """Read and send some; return whether there may be more at once."""
         self._read()
-        if not self._waiting and self._process is not None:
-            return self._follower.read_share is not None
+        if not self._may_send or (not self._waiting and self._process is not None):
+            return not self._is_full and self._follower.read_share is not None
         return self._send(self._send_rows) and bool(self._waiting)
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= _MOST_WAITING
+
+    @property
+    def _may_send(self) -> bool:
+        """Is it known which run the rows go to, and may it be written to now?"""
+        if self._own_run is not None:
+            return self._is_over or self._to.tracker != _ONE_WRITER
+        if self._has_trained or self._is_full:
+            return True
+        has_waited = self._waiting and self._waiting[-1].wall - self._header.wall >= NO_STEP_S
+        return bool(has_waited) and not self._is_over
+
     def _read(self) -> None:
-        if len(self._waiting) < _MOST_WAITING:
+        if not self._is_full:
             for record in islice(self._follower.new_records(), _AT_ONCE):
+                self._look_for_run(record)
                 self._waiting.extend(self._rows.add(record))
+
+    def _look_for_run(self, record: Record) -> None:
+        """Note the script's own run in the tracker; most are open before the first step."""
+        if isinstance(record, (Batches, BatchSummary)):
+            self._has_trained = True
+        elif isinstance(record, TrackerRun) and self._own_run is None and not self._has_begun:
+            if record.trainer or not self._to.holds(record, self._header.directory):
+                return
+            self._own_run = record
+            if record.tracker == _ONE_WRITER and not self._is_over:
+                self._say(
+                    f"what is measured goes into the script's own W&B run {record.id} when the "
+                    "script has ended: a run takes one writer at a time"
+                )
 
     def end(self, result: Result | None = None, grace_s: float | None = None) -> bool:
         """Send the rest and the final figures; return whether all was sent.
@@ -93,6 +129,7 @@ class Sink:
             grace_s: the time for it, of which a tracker that is down gets nothing.
         """
         self._until_s = None if grace_s is None else self._clock() + grace_s
+        self._is_over = True
         is_whole = not self.failures and self._send_rest(result)
         if self._process is not None:
             self._process.close()
@@ -108,7 +145,9 @@ class Sink:
                 if result is not None:
                     self._waiting.extend(self._rows.add(result))
                 self._waiting.extend(self._rows.finish())
-            if (self._waiting or self._process is None) and not self._send(self._send_rows):
+            may_send = self._may_send or self._follower.read_share is None
+            has_to = self._waiting or self._process is None
+            if may_send and has_to and not self._send(self._send_rows):
                 return False
         return self._send(self._send_outcome)
 
@@ -139,6 +178,7 @@ class Sink:
         self._process = self._start(self._python, directory)
         # It names a folder and a run, and a log may be forged.
         id = re.sub(r"[^A-Za-z0-9_-]", "_", self._header.id)[:_LONGEST_ID]
+        run = self._own_run
         message = {
             "tracker": self._to.tracker,
             "place": self._to.place,
@@ -147,6 +187,7 @@ class Sink:
             "wall": self._header.wall,
             "facts": facts_of(self._header),
             "again": self._has_begun,
+            "own": None if run is None else {"id": run.id, "place": run.place, "name": run.name},
         }
         self._ask(message, BEGIN_S)
         self._has_begun = True

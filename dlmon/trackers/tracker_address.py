@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlmon.log.folder import LogError, id_of, location_options, log_directory, log_directory_of
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
+
+if TYPE_CHECKING:
+    from dlmon.records import TrackerRun
 
 LIBRARIES = {"wandb": "wandb", "mlflow": "mlflow", "trackio": "trackio", "tensorboard": ""}
 """The library that each tracker needs; empty if it needs none."""
@@ -30,6 +34,28 @@ class TrackerAddress:
 
     def __str__(self) -> str:
         return f"{self.tracker}:{self.place}" if self.place else self.tracker
+
+    def holds(self, run: TrackerRun, directory: str | None) -> bool:
+        """Return whether a run that a script records itself is in this place.
+
+        Args:
+            run: the run.
+            directory: the script's working directory.
+        """
+        if run.tracker != self.tracker:
+            return False
+        if self.tracker == "mlflow":
+            # Only the server can tell: the script's tracking URI may hold a password.
+            return run.id is not None
+        if run.place is None:
+            return False
+        if self.tracker == "tensorboard":
+            return (
+                Path(run.place)
+                .resolve()
+                .is_relative_to(Path(directory or "", self.place).resolve())
+            )
+        return not self.place or f"/{run.place}".endswith(f"/{self.place}")
 
     @property
     def library(self) -> str:

@@ -135,6 +135,16 @@ def _dlmon_watch(monitor, packages):
         "jax._src.monitoring": "pauses.watch_jax",
         "xgboost.training": "boosting.watch_xgboost",
         "lightgbm.engine": "boosting.watch_lightgbm",
+        "wandb": "tracker_runs.watch_runs",
+        "mlflow": "tracker_runs.watch_runs",
+        "trackio": "tracker_runs.watch_runs",
+        "tensorboard.summary.writer.event_file_writer": (
+            "tracker_runs.watch_event_files EventFileWriter"
+        ),
+        "tensorboardX.event_file_writer": "tracker_runs.watch_event_files EventFileWriter",
+        "tensorflow.python.ops.summary_ops_v2": (
+            "tracker_runs.watch_event_files create_file_writer_v2"
+        ),
         "tensorflow": None,
         "jax": None,
     }

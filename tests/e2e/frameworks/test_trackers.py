@@ -206,3 +206,86 @@ def test_mlflow_with_a_server_twice_is_one_run(library, exported, dlmon, interpr
     finally:
         os.killpg(server.pid, 9)
         server.wait()
+
+
+OWN_RUNS = """
+import sys, torch
+
+logs = []
+if "trackio" in sys.argv:
+    import trackio
+    quiet = {"auto_log_gpu": False, "auto_log_cpu": False}
+    trackio.init(project="own", name="mine", config={"lr": 1}, **quiet)
+    logs.append(lambda loss, step: trackio.log({"train/loss": loss}, step=step))
+if "tensorboard" in sys.argv:
+    from torch.utils.tensorboard import SummaryWriter
+    writer = SummaryWriter("runs/mine")
+    logs.append(lambda loss, step: writer.add_scalar("train/loss", loss, step))
+if "mlflow" in sys.argv:
+    import mlflow
+    mlflow.start_run(run_name="mine")
+    logs.append(lambda loss, step: mlflow.log_metric("train/loss", loss, step=step))
+layer = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(layer.parameters())
+for step in range(300):
+    loss = layer(torch.ones(8, 8)).square().mean()
+    loss.backward()
+    optimizer.step()
+    for log in logs if step % 100 == 0 else ():
+        log(loss.item(), 10 * step)
+if "tensorboard" in sys.argv:
+    writer.close()
+"""
+
+
+@pytest.fixture
+def exec_and_export(library, dlmon, interpreter, tmp_path):
+    """Return a function that runs a script that logs to trackers itself, and sends its session.
+
+    To the first tracker while it runs, and to the others afterwards.
+    """
+
+    def run(first, *others):
+        names = [to.partition(":")[0] for to in (first, *others)]
+        for name in ("torch", *names):
+            library(name)
+        (tmp_path / "train.py").write_text(OWN_RUNS)
+        uri = f"sqlite:///{tmp_path}/mlflow.db"
+        own = {**NO_NETWORK, "TRACKIO_DIR": str(tmp_path), "MLFLOW_TRACKING_URI": uri}
+        command = ("--directory", str(tmp_path), "--", interpreter, "train.py", *names)
+        ends = [dlmon("exec", "--plain", "--to", first, *command, environment=own)]
+        ends += [dlmon("export", "last", "--to", to, environment=own) for to in others]
+        assert [end.returncode for end in ends] == [0] * len(ends), ends
+
+    return run
+
+
+def assert_is_one_run(path):
+    """Check that the script's metrics and dlmon's are in one run, each on its own steps."""
+    [_] = find_runs(path)
+    metrics = read(path)
+    assert [step for step, _ in metrics["train/loss"]] == [0, 1000, 2000]
+    assert metrics["dlmon/final/batches"] == [(300, 300.0)]
+    assert "dlmon/step_ms" in metrics
+
+
+def test_a_script_that_logs_itself_has_all_in_its_own_run(exec_and_export, script, tmp_path):
+    exec_and_export("trackio", "tensorboard:runs")
+    assert_is_one_run(tmp_path / "own.db")
+    assert_is_one_run(tmp_path / "runs")
+    text = script(
+        "import json, sqlite3\n"
+        "from tensorboard.backend.event_processing import event_accumulator as events\n"
+        "read = events.EventAccumulator('runs/mine', {'scalars': 0}); read.Reload()\n"
+        "[config] = sqlite3.connect('own.db').execute('SELECT config FROM configs')\n"
+        "print(json.dumps([read.Tags()['scalars'], json.loads(config[0])['lr']]))\n"
+    )
+    tags, learning_rate = json.loads(text)
+    assert {"train/loss", "dlmon/step_ms"} <= set(tags)
+    assert learning_rate == 1
+
+
+@pytest.mark.costly
+def test_a_script_that_logs_to_mlflow_has_all_in_its_own_run(exec_and_export, tmp_path):
+    exec_and_export("mlflow")
+    assert_is_one_run(tmp_path / "mlflow.db")

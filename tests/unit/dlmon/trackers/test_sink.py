@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from dlmon.records import Notice, TrackerRun, encode
+from dlmon.trackers import sink as sink_module
 from dlmon.trackers.sink import PAUSES_S, Sink
 from dlmon.trackers.tracker_address import address_of_tracker
 from dlmon.trackers.tracker_connection import TrackerError
@@ -139,3 +141,83 @@ def test_an_id_that_was_forged_names_no_other_folder(tmp_path, tracker, said, cl
     sink = Sink(log, to, said.append, clock=clock, start=tracker.start)
     assert sink.end(grace_s=10)
     assert tracker.messages[0]["id"] == "______x_"
+
+
+@pytest.fixture
+def sink_of(tmp_path, tracker, said, clock, monkeypatch):
+    """Return a function that makes a sink of the log with one more record."""
+    monkeypatch.setattr(sink_module, "python_with", lambda library, pythons: pythons[-1])
+
+    def make(to, run, after=0):
+        header, *lines = LOG.read_text().splitlines()
+        lines.insert(after, encode(run).decode().strip())
+        log = tmp_path / "session.jsonl"
+        log.write_text("\n".join((header, *lines, "")))
+        return Sink(log, address_of_tracker(to), said.append, clock=clock, start=tracker.start)
+
+    return make
+
+
+def first_batches():
+    lines = LOG.read_text().splitlines()[1:]
+    return next(n for n, line in enumerate(lines) if '"type":"batches"' in line.replace(" ", ""))
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_rows_go_into_the_scripts_own_run(sink_of, tracker, is_live):
+    sink = sink_of("trackio", TrackerRun(1, "trackio", "c3", "mine", "sun"), first_batches())
+    if is_live:
+        steps(sink)
+    assert sink.end(grace_s=10)
+    assert tracker.messages[0]["own"] == {"id": "c3", "place": "mine", "name": "sun"}
+    assert tracker.numbers == list(range(1, len(tracker.numbers) + 1))
+
+
+@pytest.mark.parametrize(
+    ("to", "run"),
+    [
+        ("trackio:other", TrackerRun(1, "trackio", "c3", "mine", "sun")),
+        ("trackio", TrackerRun(1, "mlflow", "c3")),
+        ("trackio", TrackerRun(1, "trackio", "c3", "mine", "sun", trainer=1)),
+    ],
+)
+def test_another_run_of_the_script_is_left_alone(sink_of, tracker, to, run):
+    sink = sink_of(to, run)
+    steps(sink)
+    assert sink.end(grace_s=10)
+    assert tracker.messages[0]["own"] is None
+
+
+def test_nothing_is_sent_to_a_run_of_wandb_while_the_script_writes_to_it(sink_of, tracker, said):
+    sink = sink_of("wandb", TrackerRun(1, "wandb", "a1", "lab/p"))
+    steps(sink)
+    assert tracker.starts == 0
+    assert said == [
+        "what is measured goes into the script's own W&B run a1 when the script has ended: a run "
+        "takes one writer at a time"
+    ]
+    assert sink.end(grace_s=10)
+    assert (tracker.messages[0]["own"]["id"], len(said)) == ("a1", 1)
+    assert tracker.numbers == list(range(1, len(tracker.numbers) + 1))
+
+
+def test_a_queue_that_is_full_waits_for_the_end_without_reading_on(sink_of, monkeypatch):
+    monkeypatch.setattr(sink_module, "_MOST_WAITING", 3)
+    sink = sink_of("wandb", TrackerRun(1, "wandb", "a1", "lab/p"))
+    steps(sink)
+    assert sink.end(grace_s=10)
+
+
+def test_a_script_in_which_no_step_is_seen_is_sent_after_a_while(
+    sink_of, tracker, monkeypatch, tmp_path
+):
+    sink = sink_of("trackio", Notice(1, "nothing"))
+    log = tmp_path / "session.jsonl"
+    lines = log.read_text().splitlines()
+    log.write_text("".join(f"{line}\n" for line in lines if '"batch' not in line[:20]))
+    steps(sink)
+    assert tracker.starts == 0
+    monkeypatch.setattr(sink_module, "NO_STEP_S", 0.0)
+    steps(sink)
+    assert tracker.starts == 1
+    assert sink.end(grace_s=10)

@@ -15,7 +15,15 @@ from dlmon.trackers.tracker_connection import (
     python_with,
 )
 
-BEGIN = {"place": "", "id": "a-session", "name": "mine", "wall": 1.7e9, "facts": {}, "again": False}
+BEGIN = {
+    "place": "",
+    "id": "a-session",
+    "name": "mine",
+    "wall": 1.7e9,
+    "facts": {},
+    "again": False,
+    "own": None,
+}
 
 
 @pytest.fixture

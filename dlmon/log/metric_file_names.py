@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ EVENTS = "tfevents"
 # A folder may hold many tables that are no metrics.
 TABLES = ("metrics.csv", "progress.csv", "history.csv", "log.csv", "metrics.jsonl")
 DATABASES = (".wandb", ".db", ".sqlite")
+FRAGMENT = re.compile(r"\d{8}\.jsonl")
+"""The files of trackio on a network file system, whose writers have a folder each."""
 MLFLOW_RUN, MLFLOW_METRICS = "meta.yaml", "metrics"
 MOST_FILES = 100_000
 
@@ -25,5 +28,5 @@ def metric_files_in(folder: Path) -> Iterator[Path]:
         is_of_mlflow = MLFLOW_METRICS in Path(place).relative_to(folder).parts
         for name in sorted(names):
             is_metric = EVENTS in name or name in (*TABLES, MLFLOW_RUN) or name.endswith(DATABASES)
-            if is_metric or is_of_mlflow:
+            if is_metric or is_of_mlflow or FRAGMENT.fullmatch(name):
                 yield Path(place, name)

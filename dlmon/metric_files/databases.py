@@ -20,10 +20,11 @@ _MLFLOW = (
     "SELECT rowid, key, step, timestamp, value, is_nan FROM metrics "
     "WHERE run_uuid = ? AND rowid > ? ORDER BY rowid LIMIT ?"
 )
-_TRACKIO_RUNS = "SELECT run_id, run_name FROM metrics GROUP BY run_id ORDER BY min(id)"
+# Older versions know a run by its name alone.
+_TRACKIO_RUNS = "SELECT {key}, run_name FROM metrics GROUP BY {key} ORDER BY min(id)"
 _TRACKIO = (
     "SELECT id, step, timestamp, metrics FROM metrics "
-    "WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?"
+    "WHERE {key} = ? AND id > ? ORDER BY id LIMIT ?"
 )
 
 
@@ -40,8 +41,10 @@ def runs_in_database(path: Path) -> list[tuple[str, ReadRun]]:
             runs = database.execute(_MLFLOW_RUNS).fetchall()
             read = partial(_read, path, _MLFLOW, _add_mlflow)
         elif {"configs", "metrics"} <= names:
-            runs = database.execute(_TRACKIO_RUNS).fetchall()
-            read = partial(_read, path, _TRACKIO, _add_trackio)
+            columns = {column for _, column, *_ in database.execute("PRAGMA table_info(metrics)")}
+            key = "run_id" if "run_id" in columns else "run_name"
+            runs = database.execute(_TRACKIO_RUNS.format(key=key)).fetchall()
+            read = partial(_read, path, _TRACKIO.format(key=key), _add_trackio)
         else:
             return []
     return [(str(name or id), partial(read, id)) for id, name in runs]

@@ -11,6 +11,7 @@ from pathlib import Path
 from dlmon.log.metric_file_names import (
     DATABASES,
     EVENTS,
+    FRAGMENT,
     MLFLOW_METRICS,
     MLFLOW_RUN,
     MOST_FILES,
@@ -20,7 +21,13 @@ from dlmon.metric_files import databases, wandb_files
 from dlmon.metric_files.databases import runs_in_database
 from dlmon.metric_files.event_files import read_event_files
 from dlmon.metric_files.points import ReadRun
-from dlmon.metric_files.text_files import read_csv, read_json_lines, read_mlflow_folder
+from dlmon.metric_files.text_files import (
+    read_csv,
+    read_json_lines,
+    read_mlflow_folder,
+    read_trackio_folders,
+    trackio_run_of,
+)
 from dlmon.metric_files.wandb_files import read_wandb
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean, shown_path
@@ -78,13 +85,13 @@ def _runs_of(path: Path, name: str) -> Iterator[FoundRun]:
 
 
 def _runs_in(folder: Path) -> Iterator[FoundRun]:
-    count = 0
+    count, of_trackio = 0, dict[tuple[str, ...], list[Path]]()
     for place, folders, names in os.walk(folder):
         folders.sort()
         here = Path(place)
         count += len(names) + 1
         if count > MOST_FILES:
-            return
+            break
         name = here.relative_to(folder).as_posix() if here != folder else here.absolute().name
         if MLFLOW_RUN in names and MLFLOW_METRICS in folders:
             # Its metrics may have the names of anything.
@@ -93,6 +100,9 @@ def _runs_in(folder: Path) -> Iterator[FoundRun]:
                 here, _name_in(here / MLFLOW_RUN) or name, partial(read_mlflow_folder, here)
             )
             continue
+        if any(map(FRAGMENT.fullmatch, names)) and (run := trackio_run_of(here)) is not None:
+            of_trackio.setdefault(run, []).append(here)
+            continue
         events = sorted(here / file for file in names if EVENTS in file)
         if events:
             newest = max(events, key=_modified)
@@ -100,6 +110,9 @@ def _runs_in(folder: Path) -> Iterator[FoundRun]:
         for file in sorted(names):
             if file in TABLES or file.endswith(DATABASES):
                 yield from _runs_of(here / file, name)
+    for (*_, run_name), writers in of_trackio.items():
+        newest = max(writers, key=_modified)
+        yield _found(newest, run_name, partial(read_trackio_folders, writers))
 
 
 def _found(path: Path, name: str, read: ReadRun) -> FoundRun:

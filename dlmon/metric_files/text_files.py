@@ -1,10 +1,10 @@
-"""Read CSV, JSON lines, and the folders of MLflow's file store; all may grow."""
+"""Read CSV, JSON lines, and the folders of MLflow's and trackio's files; all may grow."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dlmon.metric_files.points import RunPoints
@@ -69,15 +69,20 @@ def read_json_lines(path: Path, run: RunPoints) -> Iterator[float]:
     lines = _Lines(path)
     while True:
         new = lines.read(run)
-        for line in new:
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(row, dict):
-                add_row(run, dict(_flat(row)))
+        for row in _objects_in(new):
+            add_row(run, dict(_flat(row)))
         run.changed()
         yield lines.share if new else 1.0
+
+
+def _objects_in(lines: Sequence[str]) -> Iterator[dict[str, object]]:
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            yield row
 
 
 def _flat(row: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -102,6 +107,39 @@ def read_mlflow_folder(path: Path, run: RunPoints) -> Iterator[float]:
                     if len(numbers) >= 2 and None not in numbers[:2]:
                         wall_ms, value, *step = numbers
                         run.add(name, step[0] if step else 0.0, (wall_ms or 0) / 1000, value or 0.0)
+            run.changed()
+            yield 0.999
+        yield 1.0
+
+
+def trackio_run_of(folder: Path) -> tuple[str, ...] | None:
+    """Return the project, id and name of the run in a folder of trackio's; None if it is none."""
+    path = min(folder.glob("*.jsonl"), default=None)
+    lines = [] if path is None else _Lines(path).read(RunPoints(""))
+    row = next(_objects_in(lines), {})
+    texts = tuple(str(row.get(name) or "") for name in ("project", "run_id", "run"))
+    return texts if "kind" in row and texts[2] else None
+
+
+def read_trackio_folders(folders: Sequence[Path], run: RunPoints) -> Iterator[float]:
+    """Read a run of trackio's on a network file system: a folder of JSON lines for each writer.
+
+    Each file is written at once. They are there until trackio's dashboard moves them into its
+    database.
+    """
+    done: set[Path] = set()
+    while True:
+        for path in sorted(path for folder in folders for path in folder.glob("*.jsonl")):
+            if path in done:
+                continue
+            done.add(path)
+            lines = _Lines(path)
+            while new := lines.read(run):
+                for row in _objects_in(new):
+                    metrics = row.get("metrics")
+                    if row.get("kind") == "metric" and isinstance(metrics, dict):
+                        place = {"_step": row.get("step"), "_timestamp": row.get("timestamp")}
+                        add_row(run, {**metrics, **place})
             run.changed()
             yield 0.999
         yield 1.0

@@ -132,6 +132,58 @@ def test_a_database_of_trackio(database):
     assert set(metrics) == {"train/loss"}
 
 
+def test_a_database_of_an_older_trackio_knows_runs_by_name(database):
+    path = database(
+        "project.db",
+        ("CREATE TABLE configs (id INTEGER PRIMARY KEY)", ()),
+        (
+            "CREATE TABLE metrics (id INTEGER PRIMARY KEY, timestamp TEXT, run_name TEXT, "
+            "step INTEGER, metrics TEXT)",
+            (),
+        ),
+        (
+            "INSERT INTO metrics VALUES (?, ?, ?, ?, ?)",
+            [(n, "2026-11-30T06:00:00+00:00", "ab"[n % 2], n, '{"loss": 2}') for n in range(4)],
+        ),
+    )
+    assert {name: pairs(m["loss"]) for name, m in points_of(path).items()} == {
+        "a": [(0, 2.0), (2, 2.0)],
+        "b": [(1, 2.0), (3, 2.0)],
+    }
+
+
+def test_the_files_of_trackio_on_a_network_file_system(tmp_path):
+    def write(writer, number, *rows):
+        folder = tmp_path / "inbox" / writer
+        folder.mkdir(parents=True, exist_ok=True)
+        text = "".join(json.dumps({"v": 1, "project": "p", **row}) + "\n" for row in rows)
+        (folder / f"{number:08d}.jsonl").write_text(text)
+
+    def row(step, run="sun", kind="metric", **metrics):
+        return {"kind": kind, "run": run, "run_id": run, "step": step, "metrics": metrics}
+
+    write("a", 0, row(None, kind="system_metric", cpu=1), row(0, loss=3.0))
+    write("a", 1, row(1, loss=2.0, note="text"))
+    write("b", 0, row(0, **{"dlmon/step_ms": 5.0}))
+    write("c", 0, row(0, run="moon", loss=1.0))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "00000000.jsonl").write_text('{"no": "trackio"}\n')
+    runs = points_of(tmp_path)
+    assert set(runs) == {"sun", "moon"}
+    assert pairs(runs["sun"]["loss"]) == [(0, 3.0), (1, 2.0)]
+    assert set(runs["sun"]) == {"loss", "dlmon/step_ms"}
+    [sun] = [run for run in find_runs(tmp_path) if run.name == "sun"]
+    now = [0.0]
+    source = FileSource(sun, clock=lambda: now[0])
+    while source.read_share is not None:
+        source.poll(1)
+    write("a", 2, row(2, loss=1.5))
+    now[0] += 60
+    source.poll(1)
+    source.poll(1)
+    assert pairs(source.session.points.metrics["loss"])[-1] == (2, 1.5)
+
+
 def test_another_database_and_a_broken_one_have_no_metrics(database, tmp_path):
     other = database("other.db", ("CREATE TABLE runs (id INT)", ()))
     (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + b"?" * 5000)

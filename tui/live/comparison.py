@@ -228,10 +228,12 @@ class EpochHeadline(Lines):
 
 
 def _sentence(sentence: str, width: int) -> TextRow:
-    """Return a sentence, without the interval at its end if that doesn't fit."""
+    """Return a sentence, without its interval and the name of the other if they don't fit."""
     text, bracket, interval = sentence.rpartition(" (")
     if not sentence.endswith(")"):
         text, bracket, interval = sentence, "", ""
+    if cell_len(text) > width:
+        text = text.partition(" from ")[0]
     runs = ((text, MUTED), (f"{bracket}{interval}".lstrip(), MUTED))
     return fitting(runs[: 2 if interval else 1], width, 1)
 

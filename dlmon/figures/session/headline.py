@@ -177,7 +177,7 @@ def _largest_part(snapshot: Snapshot, unclear: Evidence) -> Evidence:
     rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), 1)
     largest, has_parts = sorted(rows, key=lambda row: -row.share)[:2], snapshot.step_parts
     if largest and largest[0].part is TimePart.TRAINING and largest[0].share >= _MOSTLY:
-        unmeasured = "" if has_parts else "; their parts are not measured"
+        unmeasured = "" if has_parts else "; parts not measured"
         reasons = (f"of the time{unmeasured}", *unclear.reasons)
         return Evidence(STEPS, f"{largest[0].percent} %", reasons)
     steps = "" if has_parts else " (parts not measured)"

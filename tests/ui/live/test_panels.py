@@ -227,7 +227,7 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
         "▌ WAITING  the steps wait for nothing that is measured",
     ]
     assert limited(NOT_CLEAR, 80) == [
-        "▌ STEPS 74 %  of the time; their parts are not measured, this run 1.1 of 4 cores",
+        "▌ STEPS 74 %  of the time; parts not measured, this run 1.1 of 4 cores",
         "▌             → profile its next steps (P, dlmon profile)",
     ]
 

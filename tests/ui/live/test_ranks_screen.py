@@ -204,7 +204,7 @@ def row_of(number, **changes):
     [
         (57, {"share", "step", "GPU", "GPU memory", "rate", "vs median", "waits"}),
         (77, {"share", "step", "GPU", "GPU memory", "rate"}),
-        (117, {"share", "step"}),
+        (117, {"share"}),
         (197, set()),
     ],
 )

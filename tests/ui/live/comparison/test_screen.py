@@ -112,7 +112,7 @@ async def test_what_was_chosen_once_is_compared_with_from_then_on():
         assert "the run before" in stage.text
         await stage.press("c", "down", "enter")
         assert isinstance(stage.app.screen, LiveScreen)
-        assert "◆ run of 18 Nov 14:56" in stage.text
+        assert "◆ 18 Nov 14:56" in stage.text
         assert " as run of 18 Nov 14:56" in stage.text
         # Another screen of this workload compares with it as well, and begins on its row.
         follower = stage.app.screen.shown_session

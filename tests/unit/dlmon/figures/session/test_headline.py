@@ -247,7 +247,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "no-gpu",
-            "STEPS 74 %: of the time; their parts are not measured, "
+            "STEPS 74 %: of the time; parts not measured, "
             "this run 2.9 of 8 cores, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
@@ -255,7 +255,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         (
             # Its busiest thread takes a third of its CPU time.
             "slow-cpu",
-            "STEPS 87 %: of the time; their parts are not measured, "
+            "STEPS 87 %: of the time; parts not measured, "
             "this run 2.9 of 8 cores, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow, "
             "busiest thread 96 % of a core",

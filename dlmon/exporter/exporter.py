@@ -7,7 +7,7 @@ import math
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client import Metric
@@ -153,16 +153,21 @@ class _Answer:
 
     def __init__(self) -> None:
         self.metrics: dict[str, Metric] = {}
-        self._added: set[tuple[str, ...]] = set()
+        self._added: set[tuple[str, tuple[str, ...]]] = set()
 
     def add(self, samples: Iterable[Sample], most: float = math.inf) -> int:
         """Add the known samples, at most this many; return how many were left out."""
         room, left_out = len(self._added) + most, 0
+        given: Mapping[str, str] | None = None
         for sample in samples:
             if sample.value is None:
                 continue
-            labels = {name: text[:LONGEST_LABEL] for name, text in sample.labels.items()}
-            series = (sample.name, *labels.values())
+            # Most samples have the labels of the one before.
+            if sample.labels is not given:
+                given = sample.labels
+                labels = {name: text[:LONGEST_LABEL] for name, text in given.items()}
+                texts = tuple(labels.values())
+            series = sample.name, texts
             # Names that are cut may be alike, and a scraper refuses a series that comes twice.
             if len(self._added) >= room or series in self._added:
                 left_out += 1

@@ -127,7 +127,7 @@ def describe_profile(profile: Profile, heading: str = "") -> Iterator[Section]:
         sentences = (_outside_operations(profile), largest, advice and f"Try: {advice}")
         yield Note(tuple(filter(None, sentences)), "verdict", heading)
         yield Note((text,))
-        yield _operation_table(profile.operations)
+        yield _operation_table(profile.operations, 1 - (profile.idle or 0.0))
         return
     if profile.operations is None:
         why = profile.why.get("operations") or profile.why.get("file")
@@ -135,10 +135,11 @@ def describe_profile(profile: Profile, heading: str = "") -> Iterator[Section]:
     yield Note((text,), heading=heading)
 
 
-def _operation_table(operations: Sequence[Operation]) -> Table:
+def _operation_table(operations: Sequence[Operation], busy: float) -> Table:
+    """Return a row for each operation; `busy` is the share of the time that they took together."""
     longest = max(operation.share for operation in operations) or 1.0
     columns: tuple[Column[Operation], ...] = (
-        number_column("share", lambda operation: f"{100 * operation.share:.1f} %"),
+        number_column("share", lambda operation: f"{100 * busy * operation.share:.1f} %"),
         Column("", lambda operation: "█" * round(_BAR_CELLS * operation.share / longest)),
         number_column("calls", lambda operation: f"{operation.calls:,}"),
         number_column("host", lambda operation: _time(operation.host_us)),
@@ -176,26 +177,22 @@ def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str,
     """Return what took the largest share of the profiled time, and what to try, or nothing."""
     idle, copying, communicating = _shares(profile)
     first, is_of_device = operations[0], _is_of_device(profile)
-    in_operations = f"the time in operations on the {'device' if is_of_device else 'host'}"
-    of_all = in_operations if profile.idle is None else "the profiled time"
+    of = f"the time in operations on the {'device' if is_of_device else 'host'}"
+    of = of if profile.idle is None else "the profiled time"
     copies = [o.name for o in operations if "memcpy" in o.name.lower()]
     copy_advice = ""
     if copies and any(word in copies[0] for word in ("DtoH", "D2H")):
         copy_advice = "read results back less often: .item(), .cpu(), print"
     elif copies and "Pageable" in copies[0]:
         copy_advice = PIN_ADVICE
-    largest = (
-        (idle, f"DEVICE IDLE {units.share(idle)} of {of_all}", _IDLE_ADVICE),
-        (copying, f"COPYING {units.share(copying)} of {of_all}", copy_advice),
-        (communicating, f"COMMUNICATING {units.share(communicating)} of {of_all}", _SEND_ADVICE),
-        (
-            first.share * (1 - idle),
-            f"{first.name} {units.share(first.share)} of {in_operations}",
-            LESS_WORK * is_of_device,
-        ),
+    shares = (
+        (idle, "DEVICE IDLE", _IDLE_ADVICE),
+        (copying, "COPYING", copy_advice),
+        (communicating, "COMMUNICATING", _SEND_ADVICE),
+        (first.share * (1 - idle), first.name, LESS_WORK if is_of_device else ""),
     )
-    _, text, advice = max(largest, key=lambda row: row[0])
-    return text, advice
+    share, name, advice = max(shares, key=lambda row: row[0])
+    return f"{name} {units.share(share)} of {of}", advice
 
 
 def _shares(profile: Profile) -> tuple[float, float, float]:

@@ -86,7 +86,7 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
     made = replace(made, idle=0.12, copying=0.03, communicating=0.0)
     largest, note, table = describe_profile(made)
     assert largest.sentences == (
-        f"{first.name} 80 % of the time in operations on the device",
+        f"{first.name} 70 % of the profiled time",
         "Try: only less work helps: lower precision, a compiled model, or a smaller one",
     )
     assert note.sentences == (
@@ -94,7 +94,7 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
         "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 2.6 %",
     )
     assert table.headings == ("share", "", "calls", "host", "device", "operation")
-    assert table.rows[0] == ("80.0 %", 12 * "█", "5", "1.50 ms", "40.0 ms", first.name)
+    assert table.rows[0] == ("70.4 %", 12 * "█", "5", "1.50 ms", "40.0 ms", first.name)
     assert table.rows[1] == ("0.1 %", "", "1", "0.01 ms", "–", "x")
     # The names of operations are cut to the width.
     assert (len(table.rows), table.left_out) == (2, 1)

@@ -205,8 +205,10 @@ class EpochHeadline(Lines):
         basis = ((basis_of(snapshot), MUTED),) * (nearest != INCLUDES_COMPILE)
         facts = tuple((fact, MUTED) for fact in facts_of_epoch(snapshot))
         if height < _LARGE_HEIGHT:
-            row = fitting(((units.band(timing), ACCENT), *basis, *facts), width, _APART)
-            return [row, *reversed(factors)]
+            figure_and_basis = ((units.band(timing), ACCENT), *basis)
+            if not factors:
+                return [fitting(runs, width, _APART) for runs in (figure_and_basis, facts)]
+            return [fitting((*figure_and_basis, *facts), width, _APART), *reversed(factors)]
         figure = units.with_band(timing)
         spread = f"{figure.spread} {f'({units.UNCERTAIN})' * figure.is_uncertain}".rstrip()
         digits = digits_of(figure.number.replace(",", ""))

@@ -198,6 +198,10 @@ def rank_holds_up(ranks: Sequence[ProcessRate], is_over: bool) -> Evidence | Non
     if straggler is None:
         return None
     share = (straggler.rank_ms - straggler.others_ms) / (straggler.rank.step_ms or math.inf)
-    reasons = tuple(filter(None, (straggler.compared(is_over), straggler.where)))
-    name = straggler.rank.name.upper()
+    rank, compared = straggler.rank, straggler.compared(is_over)
+    if rank.name_and_host == rank.name:
+        # The name of the finding ends in its name.
+        compared = f"it{compared.removeprefix(rank.name)}"
+    reasons = tuple(filter(None, (compared, straggler.where)))
+    name = rank.name.upper()
     return Evidence(RANKS, f"{100 * share:.0f} %", reasons, straggler.advice, share, name)

@@ -218,7 +218,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         *(
             (
                 name,
-                "WAITING FOR RANK 5 49 %: rank 5 waits 9.95 ms a step for data, others 1.05 ms",
+                "WAITING FOR RANK 5 49 %: it waits 9.95 ms a step for data, others 1.05 ms",
                 "look for what rank 5 loads more slowly: its data, its CPUs, its disk",
             )
             for name in ("waiting-for-rank", "ranks-without-sensors")

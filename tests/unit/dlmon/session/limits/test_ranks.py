@@ -58,10 +58,10 @@ def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait
     )
     over = rank_holds_up(ranks([41.0, 2.0, 2.0]), is_over=True)
     assert over.text == (
-        "WAITING FOR RANK 0 78 %: rank 0 waited 41.0 ms a step for data, others 2.00 ms"
+        "WAITING FOR RANK 0 78 %: it waited 41.0 ms a step for data, others 2.00 ms"
     )
     of_two = rank_holds_up(ranks([41.0, 2.0]), is_over=False)
-    assert of_two.reasons == ("rank 0 waits 41.0 ms a step for data, the other 2.00 ms",)
+    assert of_two.reasons == ("it waits 41.0 ms a step for data, the other 2.00 ms",)
 
 
 def test_the_rank_that_takes_longer_by_itself_is_what_others_wait_for_in_backward():

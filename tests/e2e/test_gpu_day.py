@@ -59,7 +59,7 @@ def test_a_recorded_driver_is_read_like_the_driver_itself(driver, environment, t
     assert json.loads(file.read_text())["queries_without_an_answer"]["fan_pct"] == "not supported"
 
 
-@pytest.mark.slow
+@pytest.mark.costly
 @pytest.mark.timeout(900)
 def test_the_day_runs_without_a_gpu(environment, tmp_path):
     out = tmp_path / "out"

@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from fakes.costly import with_costly
 from fakes.sessions import Log, the_log_in
 
 from dlmon.records import Epoch, Evaluation, Model
@@ -24,7 +25,7 @@ def run(dlmon, log_dir):
     return run_on_two
 
 
-@pytest.fixture(params=["tensorflow", "jax"])
+@pytest.fixture(params=with_costly(["tensorflow", "jax"], but="tensorflow"))
 def backend(request):
     """The words of a command line for a backend that can, in an interpreter that has it."""
     if request.param == "tensorflow":
@@ -69,7 +70,8 @@ def test_each_has_a_batch_of_the_workloads_size_unless_the_whole_is_given(run, l
         (("--device", "gpu:0"), "--device gpu:0 names one GPU and --devices asks for 2"),
     ],
 )
-def test_what_can_not_be_divided_is_refused_in_a_sentence(run, options, why):
-    ran = run(*options)
+def test_what_can_not_be_divided_is_refused_in_a_sentence(refused, log_dir, options, why):
+    command = ("run", "mnist-mlp-small", *OPTIONS, *options)
+    ran = refused(*command, "--log-dir", str(log_dir))
     assert ran.returncode != 0
     assert why in ran.stderr

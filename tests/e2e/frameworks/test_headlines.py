@@ -102,8 +102,6 @@ def train(interpreter, tmp_path, shared_cache):
     [
         ("sleeps", "YOUR CODE", "headlines.py:"),
         ("slow-dataset", "DATA-BOUND", ""),
-        ("slow-validation", "VALIDATING", ""),
-        ("checkpoints", "CHECKPOINTS", ""),
     ],
 )
 def test_what_takes_most_of_the_time_is_the_headline_live_and_afterwards(case, name, reason, train):
@@ -115,6 +113,7 @@ def test_what_takes_most_of_the_time_is_the_headline_live_and_afterwards(case, n
     assert training.headline.name == name
 
 
+@pytest.mark.costly
 def test_a_rank_that_stays_away_from_a_collective_is_the_one_that_is_named(train):
     training = train("a-rank-stays-away", ranks=2)
     training.wait_for("STALLED")
@@ -136,7 +135,7 @@ def test_a_rank_that_is_slow_in_backward_is_named_if_the_script_reduces_gradient
     assert training.headline.name == "WAITING FOR RANK 1"
 
 
-@pytest.mark.parametrize("case", ["healthy", "validates"])
+@pytest.mark.parametrize("case", ["healthy"])
 def test_a_healthy_script_is_not_accused(case, train):
     training, seen = train(case), set()
 
@@ -183,7 +182,15 @@ def test_each_other_fault_is_the_headline(case, ranks, name, train):
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("case", ["saves", "item", "workers"])
+@pytest.mark.parametrize(
+    ("case", "name"), [("slow-validation", "VALIDATING"), ("checkpoints", "CHECKPOINTS")]
+)
+def test_what_else_takes_most_of_the_time_is_the_headline_too(case, name, train):
+    test_what_takes_most_of_the_time_is_the_headline_live_and_afterwards(case, name, "", train)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("case", ["validates", "saves", "item", "workers"])
 def test_no_other_healthy_script_is_accused(case, train):
     test_a_healthy_script_is_not_accused(case, train)
 

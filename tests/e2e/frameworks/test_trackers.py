@@ -110,6 +110,7 @@ def test_tensorboard_reads_what_is_sent_and_dlmon_what_it_writes(
     assert theirs == read(tmp_path / "logs")
 
 
+@pytest.mark.costly
 def test_torch_writes_event_files_that_are_read_as_tensorboard_does(library, script, tmp_path):
     library("tensorboard")
     library("torch")
@@ -149,6 +150,7 @@ def test_wandb_without_a_network(library, exported, script, tmp_path):
     assert all(math.isnan(value) for _, value in metrics["nan"])
 
 
+@pytest.mark.costly
 def test_trackio(library, exported, script, tmp_path):
     library("trackio")
     exported("trackio")
@@ -162,6 +164,7 @@ def test_trackio(library, exported, script, tmp_path):
     assert read(tmp_path / "own.db")["train/loss"] == [(n, n / 2) for n in range(50)]
 
 
+@pytest.mark.costly
 def test_an_mlflow_that_takes_no_folder_says_what_it_takes(library, exported, tmp_path):
     library("mlflow")
     with pytest.raises(AssertionError, match=r"takes no folder: use mlflow:sqlite:///mlflow\.db"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -15,8 +16,10 @@ from fakes.costly import with_costly
 from fakes.sessions import eventually
 from fakes.sshd import free_port
 
+from dlmon.figures.session.headline import headline_of
 from dlmon.log.directory import list_sessions, stop_session
 from dlmon.records import Batches, ProcessStack, Profile, Stack, decode
+from dlmon.session.follower import SessionFollower
 from dlmon.supervisor.trace import of_xspace
 
 ROOT = Path(__file__).parents[3]
@@ -220,6 +223,14 @@ def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(int
     assert at[0]["script"]["function"] == "reduce"
     assert any("backward" in frame["function"] for frame in at[0]["frames"])
     assert at[1]["script"]["function"] == "evaluate"
+    with contextlib.closing(SessionFollower(script.entry.path)) as follower:
+
+        def headline():
+            follower.poll()
+            return headline_of(follower.snapshot(), True)
+
+        eventually(lambda: headline() is not None and headline().name == "STALLED", "the stall")
+        eventually(lambda: "in evaluate" in headline().reason, "the line of rank 1")
     # It is in the log, too, as what was asked for.
     assert {each.rank for each in script.records() if isinstance(each, ProcessStack)} == {0, 1}
     refused = script.begin("profile", "last")
@@ -228,7 +239,9 @@ def test_of_ranks_that_wait_for_each_other_the_one_that_is_elsewhere_is_seen(int
     assert "no step has come for" in errors
 
 
-@pytest.mark.parametrize(("context", "count"), [("spawn", 1), ("fork", 2)])
+@pytest.mark.parametrize(
+    ("context", "count"), [("fork", 2), pytest.param("spawn", 1, marks=pytest.mark.costly)]
+)
 def test_what_a_loaders_worker_is_at_is_shown(interpreter, script, context, count):
     script.start(LOADS, interpreter, "train.py", context, str(count), until=is_long_pause)
     lines = script.dlmon("stack", "last").splitlines()
@@ -292,7 +305,7 @@ def test_a_profile_holds_its_own_steps_though_a_device_computes_those_before(int
     assert {count for name, count in ran.items() if "fusion" in name} - {1} == {5}
 
 
-@pytest.mark.parametrize("how", ["by os._exit", "by dlmon stop"])
+@pytest.mark.parametrize("how", with_costly(["by os._exit", "by dlmon stop"], but="by dlmon stop"))
 def test_a_run_that_ends_in_the_middle_of_a_profile_says_so_and_leaves_no_trace(
     how, interpreter, script
 ):

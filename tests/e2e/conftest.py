@@ -92,6 +92,12 @@ def shared_cache(tmp_path_factory):
     return str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(scope="session")
+def hosts_cache(tmp_path_factory):
+    """Return a cache for all hosts of all networks."""
+    return tmp_path_factory.mktemp("hosts-cache")
+
+
 @pytest.fixture
 def files(tmp_path):
     """Return a function that names a file that doesn't exist yet."""
@@ -242,8 +248,9 @@ def dlmon(dlmon_command):
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory):
-    with contextlib.closing(Network(tmp_path_factory.mktemp("network"), sys.executable)) as network:
+def network(tmp_path_factory, hosts_cache):
+    folder = tmp_path_factory.mktemp("network")
+    with contextlib.closing(Network(folder, sys.executable, hosts_cache)) as network:
         yield network
 
 

@@ -160,7 +160,7 @@ async def problem_of(name, **settings):
 async def test_what_was_sent_once_is_kept_for_its_owner_alone_and_repaired_but_not_sent_again(
     add, tmp_path
 ):
-    host = add()
+    host = add(has_own_cache=True)
     async with opened(host.name) as fresh:
         assert fresh.sent_bytes > 100_000
     folder = kept_folders(host)
@@ -208,7 +208,7 @@ async def test_a_home_that_is_read_only_has_it_kept_elsewhere(add):
 
 
 async def test_a_full_disk_has_it_kept_elsewhere(add):
-    host = add()
+    host = add(has_own_cache=True)
     host.cache.mkdir()
     mount = ("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", host.cache)
     mounting = await asyncio.create_subprocess_exec(*mount, stderr=subprocess.DEVNULL)
@@ -226,7 +226,8 @@ async def test_a_full_disk_has_it_kept_elsewhere(add):
 
 async def test_a_box_that_nothing_can_be_written_on_is_refused_in_a_sentence(add, tmp_path):
     script = write_script(tmp_path / "no-files", "ulimit -f 0", 'eval "$SSH_ORIGINAL_COMMAND"')
-    host = add(environment={"TMPDIR": tmp_path / "nowhere"}, more=f"ForceCommand {script}")
+    nowhere = {"TMPDIR": tmp_path / "nowhere"}
+    host = add(environment=nowhere, more=f"ForceCommand {script}", has_own_cache=True)
     shared = Path("/dev/shm") / f"dlmon-{os.geteuid()}"
     was_there = shared.exists()
     try:
@@ -437,10 +438,7 @@ async def test_a_slow_link_is_slow_and_works(add, box, tmp_path):
         pass
     throttle = tmp_path / "throttle.py"
     throttle.write_text(THROTTLED)
-    host = add(
-        environment={"XDG_CACHE_HOME": box.cache},
-        options=f"  ProxyCommand {sys.executable} {throttle} %p\n",
-    )
+    host = add(options=f"  ProxyCommand {sys.executable} {throttle} %p\n")
     facts, samples = await watched(host.name)
     assert facts.machine.cores
     assert samples
@@ -464,7 +462,7 @@ async def watching(*names):
 async def test_eight_boxes_at_once_each_give_samples_whatever_becomes_of_one(add, box):
     async with connected(box.name):
         pass
-    hosts = [add(environment={"XDG_CACHE_HOME": box.cache}) for _ in range(8)]
+    hosts = [add() for _ in range(8)]
     async with watching(*(host.name for host in hosts)) as machines:
         await soon(lambda: all(m.history.latest for m in machines), "a sample of each")
         hosts[0].stop()

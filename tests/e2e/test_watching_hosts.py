@@ -23,8 +23,8 @@ OF_DRIVER = ("LD_LIBRARY_PATH", "FAKE_NVML_STATE", "FAKE_NVML_CALLS")
 
 
 @pytest.fixture
-def network(tmp_path):
-    network = Network(tmp_path, sys.executable)
+def network(tmp_path, hosts_cache):
+    network = Network(tmp_path, sys.executable, hosts_cache)
     yield network
     network.close()
 

@@ -58,14 +58,14 @@ def free_port():
 class Sshd:
     """One host."""
 
-    def __init__(self, network, name, *, environment=None, more=""):
+    def __init__(self, network, name, *, environment=None, more="", has_own_cache=False):
         self.name = name
         self.folder = network.folder / name
         self.folder.mkdir()
         self.home = self.folder / "home"
         self.home.mkdir(mode=0o700)
         self.log_dir = self.home / "state" / "dlmon" / "sessions"
-        self.cache = self.home / "cache"
+        self.cache = self.home / "cache" if has_own_cache else network.cache
         self.port = free_port()
         shutil.copy(network.host_key, self.folder / "host_key")
         (self.folder / "host_key").chmod(0o600)
@@ -133,10 +133,14 @@ class Sshd:
 
 
 class Network:
-    """Hosts, and the `ssh` that finds them by name: the system's own with another config."""
+    """Hosts, and the `ssh` that finds them by name: the system's own with another config.
 
-    def __init__(self, folder, python):
+    Its hosts have one cache: what they run of dlmon is compiled once.
+    """
+
+    def __init__(self, folder, python, cache=None):
         self.folder = folder
+        self.cache = cache or folder / "cache"
         self.hosts = []
         self.key, self.host_key = folder / "key", folder / "host_key"
         _keygen(self.key)

@@ -196,10 +196,23 @@ def imported_dlmon():
 
 
 @pytest.fixture
-def refused(imported_dlmon, dlmon_command, tmp_path):
-    """Return a function that runs a command that starts nothing, in a fork that has dlmon."""
-    return lambda *arguments, **environment: imported_dlmon.run(
-        dlmon_command, arguments, tmp_path, **environment
+def dlmon(imported_dlmon, dlmon_command):
+    """Return a function that runs the command to its end, in a fork that has imported dlmon."""
+
+    def run(*arguments, environment=None, directory=None):
+        own = {**os.environ, **(environment or {})}
+        return imported_dlmon.run(
+            dlmon_command, list(map(str, arguments)), directory or Path.cwd(), own
+        )
+
+    return run
+
+
+@pytest.fixture
+def refused(dlmon, tmp_path):
+    """Return a function that runs a command that starts nothing, in a folder of its own."""
+    return lambda *arguments, **environment: dlmon(
+        *arguments, environment=environment, directory=tmp_path
     )
 
 
@@ -231,8 +244,8 @@ def dlmon_command():
 
 
 @pytest.fixture
-def dlmon(dlmon_command):
-    """Return a function that runs the real command to its end."""
+def new_dlmon(dlmon_command):
+    """Return a function that runs the command to its end in a new Python: its start matters."""
 
     def run(*arguments, environment=None):
         return subprocess.run(

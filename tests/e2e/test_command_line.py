@@ -104,13 +104,13 @@ def test_a_tensorflow_that_cannot_be_imported_is_reported_in_one_line(dlmon, log
 # ---- what it prints about itself and of sessions ----
 
 
-def test_version(dlmon):
-    done = dlmon("--version")
+def test_version(new_dlmon):
+    done = new_dlmon("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"dlmon {__version__}\n", "")
 
 
-def test_list_json_has_every_workload(dlmon):
-    done = dlmon("list", "--json")
+def test_list_json_has_every_workload(new_dlmon):
+    done = new_dlmon("list", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     listed = json.loads(done.stdout)
     assert [workload["name"] for workload in listed] == list(WORKLOADS)
@@ -259,8 +259,10 @@ def test_ctrl_c_of_an_attached_viewer_leaves_the_session_alone(dlmon_command, st
     assert session.wait_for_end().status == "stopped"
 
 
-def test_a_reader_that_closes_the_pipe_ends_the_run_without_a_traceback(run, log_dir):
-    process = run(SMALL, "--log-dir", str(log_dir))
+def test_a_reader_that_closes_the_pipe_ends_the_run_without_a_traceback(
+    run, log_dir, without_keras
+):
+    process = run(SMALL, "--python", without_keras, "--log-dir", str(log_dir))
     first = process.stdout.readline()
     assert "session" in first
     process.stdout.close()

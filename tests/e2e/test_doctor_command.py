@@ -33,7 +33,7 @@ def two_gpus(driver):
     return driver.environment()
 
 
-def test_a_framework_that_sees_fewer_gpus_than_nvml_says_why(dlmon, two_gpus, tmp_path):
+def test_a_framework_that_sees_fewer_gpus_than_nvml_says_why(new_dlmon, two_gpus, tmp_path):
     for name, text in {
         "tensorflow": "raise ImportError('broken')",
         "jax": JAX,
@@ -41,7 +41,7 @@ def test_a_framework_that_sees_fewer_gpus_than_nvml_says_why(dlmon, two_gpus, tm
     }.items():
         (tmp_path / f"{name}.py").write_text(text)
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
-    done = dlmon("doctor", "--json", environment={**two_gpus, "PYTHONPATH": path})
+    done = new_dlmon("doctor", "--json", environment={**two_gpus, "PYTHONPATH": path})
     broken, seen = findings(done, "frameworks")
     assert seen["state"] == broken["state"] == "warning"
     assert "sees 1 GPU (H100), and NVML 2: it was built without CUDA." in seen["text"]

@@ -139,11 +139,11 @@ def test_a_workload_runs_in_another_interpreter_from_a_copy_of_dlmon(
 
 
 def test_doctor_asks_the_real_tensorflow_and_imports_nothing_from_the_working_directory(
-    dlmon, driver, hostile
+    new_dlmon, driver, hostile
 ):
     driver.says("gpus 2")
     environment = {**driver.environment(), "CUDA_VISIBLE_DEVICES": "-1"}
-    done = dlmon("doctor", "--json", environment=environment)
+    done = new_dlmon("doctor", "--json", environment=environment)
     assert (done.returncode, done.stderr) == (0, "")
     [found] = [each for each in json.loads(done.stdout) if each["topic"] == "frameworks"]
     assert found["text"].startswith("TensorFlow 2.")

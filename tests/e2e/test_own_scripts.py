@@ -70,12 +70,17 @@ def log_dir(tmp_path, monkeypatch, shared_cache):
 
 
 @pytest.fixture
-def execute(log_dir):
+def execute(log_dir, dlmon):
     """Return a function that runs a command under `dlmon exec`."""
 
     def run(command, cwd, stdin=b"", options=(), environment=()):
-        words = [*DLMON, "exec", "--plain", "--log-dir", str(log_dir), *options, "--", *command]
-        return _run(words, cwd, stdin, environment)
+        words = ["exec", "--plain", "--log-dir", str(log_dir), *options, "--", *command]
+        # A fork has no input, and is no new Python, which an environment may be for.
+        if stdin or environment:
+            return _run([*DLMON, *words], cwd, stdin, environment)
+        done = dlmon(*words, directory=cwd)
+        streams = (text.encode(errors="surrogateescape") for text in (done.stdout, done.stderr))
+        return Done(done, *streams, cwd)
 
     return run
 

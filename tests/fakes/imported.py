@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ class Imported:
     Args:
         interpreter: its path.
         modules: what it imports.
-        environment: of it, and of all scripts.
+        environment: of it, and of scripts that are given none.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class Imported:
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._environment = dict(environment)
+        self._folder = Path(tempfile.mkdtemp())
         self._process = subprocess.Popen(
             [interpreter, str(Path(__file__).with_name("forking_python.py")), *modules],
             env=self._environment,
@@ -34,21 +36,29 @@ class Imported:
         )
 
     def run(
-        self, script: str, arguments: Sequence[str], directory: Path, **environment: str
+        self,
+        script: str,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a script in a fork to its end."""
-        return self.start(script, arguments, directory, **environment)()
+        return self.start(script, arguments, directory, environment)()
 
     def start(
-        self, script: str, arguments: Sequence[str], directory: Path, **environment: str
+        self,
+        script: str,
+        arguments: Sequence[str],
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> Callable[[], subprocess.CompletedProcess[str]]:
         """Start a script in a fork; return a function that waits for its end."""
         assert self._process.stdin is not None
-        files = {name: directory / name for name in ("stdout", "stderr")}
+        files = {name: self._folder / name for name in ("stdout", "stderr")}
         asked = {
             "script": script,
             "arguments": arguments,
-            "environment": {**self._environment, **environment},
+            "environment": dict(self._environment if environment is None else environment),
             "directory": str(directory),
             **{name: str(file) for name, file in files.items()},
         }
@@ -58,7 +68,11 @@ class Imported:
         def end() -> subprocess.CompletedProcess[str]:
             assert self._process.stdout is not None
             code = int(self._process.stdout.readline())
-            printed = {name: file.read_text() for name, file in files.items()}
+            # As they are, also where they are no text.
+            printed = {
+                name: file.read_bytes().decode(errors="surrogateescape")
+                for name, file in files.items()
+            }
             for file in files.values():
                 file.unlink()
             return subprocess.CompletedProcess([script, *arguments], code, **printed)
@@ -67,3 +81,4 @@ class Imported:
 
     def close(self) -> None:
         self._process.communicate()
+        self._folder.rmdir()

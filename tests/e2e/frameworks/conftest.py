@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,10 +54,11 @@ def own_environment():
     clean = {
         name: value
         for name, value in os.environ.items()
-        if name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+        if name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "TF_ENABLE_ONEDNN_OPTS")
     }
     # What is computed must not depend on how many others run.
-    return {**clean, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    more = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return {**clean, **more}
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +93,11 @@ class Pair:
         *alone, watched = [end() for end in ends]
         return Ran(*(alone or [None]), watched, self._listener.reported())
 
+    def run_alone(self, script, *arguments, directory, environment=None):
+        """Run a script in a fork of the Python that nobody watches."""
+        python = self._pythons["alone"]
+        return python.run(str(SCRIPTS / script), arguments, directory, environment)
+
     def close(self):
         for python in self._pythons.values():
             python.close()
@@ -103,26 +111,31 @@ def pythons(interpreter, entry):
         yield pair
 
 
+@pytest.fixture(scope="session")
+def tensorflow(entry):
+    """Return a pair that has imported TensorFlow and Keras, of the Python of the tests."""
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed")
+    with contextlib.closing(Pair(sys.executable, entry, "tensorflow", "keras")) as pair:
+        yield pair
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Run what needs a pair of Pythons in one process, which starts them once."""
     for item in items:
-        if item.path.parent == HERE and "run" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("torch"))
+        for pair in ("pythons", "tensorflow"):
+            if item.path.parent == HERE and pair in item.fixturenames:
+                item.add_marker(pytest.mark.xdist_group(pair))
 
 
 def run_by_itself(interpreter, entry, folder, script, *arguments):
     """Run a script alone and watched, each in a new Python."""
     command = [interpreter, str(SCRIPTS / script), *arguments]
     alone = run_in(folder, command, own_environment())
-    return Ran(alone, *watch_by_itself(entry, folder, command))
-
-
-def watch_by_itself(entry, folder, command):
-    """Run a script watched in a new Python; return what it printed and reported."""
     with Listener() as listener:
         watched = run_in(folder, command, watching(listener, entry))
-        return watched, listener.reported()
+        return Ran(alone, watched, listener.reported())
 
 
 def run_in(folder, command, environment):
@@ -154,14 +167,3 @@ def run_with(interpreter, entry, tmp_path):
         return run_by_itself(interpreter, entry, tmp_path, script, *arguments)
 
     return run_or_skip
-
-
-@pytest.fixture
-def watch_by(entry, tmp_path):
-    """Return a function that runs a script by any Python, watched alone."""
-
-    def watch(python, script, *arguments, module=()):
-        command = [python, *module, str(SCRIPTS / script), *arguments]
-        return Ran(None, *watch_by_itself(entry, tmp_path, command))
-
-    return watch

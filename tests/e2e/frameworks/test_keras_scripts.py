@@ -119,17 +119,9 @@ def output_of(process):
 class Run:
     """A script's output alone and watched, and what was reported."""
 
-    def __init__(self, flavour):
-        with Listener() as listener:
-            cases = FLAVOURS[flavour]
-            watched = start(flavour, watching(listener), SCRIPT, *cases)
-            self.alone = ALONE.get(flavour, [])
-            alone = self.alone and start(flavour, without_monitor(), SCRIPT, *self.alone)
-            self.printed = output_of(watched)
-            self.printed_alone = output_of(alone) if alone else ""
-            connections = listener.records()
-        assert len(connections) == 1
-        self.records = connections[0]
+    def __init__(self, flavour, printed, printed_alone, records):
+        self.alone = ALONE.get(flavour, [])
+        self.printed, self.printed_alone, self.records = printed, printed_alone, records
         self.cases = [json.loads(line) for line in self.printed.splitlines()]
 
     def of(self, kind):
@@ -143,11 +135,32 @@ class Run:
         assert not list(epochs)
 
 
-def test_a_callback_that_the_script_names_counts_without_hooks():
+def run(flavour):
+    with Listener() as listener:
+        watched = start(flavour, watching(listener), SCRIPT, *FLAVOURS[flavour])
+        of_alone = ALONE.get(flavour, [])
+        alone = of_alone and start(flavour, without_monitor(), SCRIPT, *of_alone)
+        printed, printed_alone = output_of(watched), output_of(alone) if alone else ""
+        [records] = listener.records()
+    return Run(flavour, printed, printed_alone, records)
+
+
+def run_with_tensorflow(tensorflow, folder):
+    ran = tensorflow.run(SCRIPT, *FLAVOURS["tensorflow"], directory=folder, alone=False)
+    assert ran.watched.returncode == 0, ran.watched.stderr
+    alone = tensorflow.run_alone(SCRIPT, *ALONE["tensorflow"], directory=folder)
+    assert alone.returncode == 0, alone.stderr
+    return Run("tensorflow", ran.watched.stdout, alone.stdout, ran.process.records)
+
+
+def test_a_callback_that_the_script_names_counts_without_hooks(tensorflow, tmp_path):
     with Listener() as named:
-        printed = output_of(start("tensorflow", named.environment(), CALLBACK_SCRIPT))
+        ran = tensorflow.run_alone(
+            CALLBACK_SCRIPT, directory=tmp_path, environment=named.environment()
+        )
         [records] = named.records()
-    assert "Epoch 2/2" in printed
+    assert ran.returncode == 0, ran.stderr
+    assert "Epoch 2/2" in ran.stdout
     epochs = [record for record in records if isinstance(record, Epoch)]
     assert [(e.epoch, e.samples, e.steps) for e in epochs] == [(0, 25, 3), (1, 25, 3)]
 
@@ -281,10 +294,18 @@ def compilations_of_jax_are_pauses(run):
     assert ("compile" in pauses) == (run.of(Trainer)[0].backend == "jax")
 
 
-@pytest.mark.parametrize("flavour", with_costly(FLAVOURS, but="tensorflow"))
-def test_what_scripts_count_is_what_is_reported(flavour):
-    # One test, for starting the script again for each of them would take minutes.
-    run = Run(flavour)
+def test_what_scripts_count_is_what_is_reported(tensorflow, tmp_path):
+    check(run_with_tensorflow(tensorflow, tmp_path))
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("flavour", ["tf_keras", "jax", "torch"])
+def test_what_scripts_count_is_what_is_reported_with_other_kerases(flavour):
+    check(run(flavour))
+
+
+def check(run):
+    # At once, for starting the script again for each of them would take minutes.
     the_script_prints_what_it_prints_alone(run)
     nothing_went_wrong(run)
     epochs_hold_the_samples_and_batches_that_the_script_counted(run)
@@ -305,8 +326,10 @@ def test_what_scripts_count_is_what_is_reported(flavour):
 # ---- loops of their own with Keras on TensorFlow ----
 
 
-def test_what_an_optimizer_applies_is_a_step_and_what_keras_trains_counts_once(watch_by):
-    ran = watch_by(interpreter("tensorflow"), "tapes.py")
+def test_what_an_optimizer_applies_is_a_step_and_what_keras_trains_counts_once(
+    tensorflow, tmp_path
+):
+    ran = tensorflow.run("tapes.py", directory=tmp_path, alone=False)
     assert ran.watched.returncode == 0, ran.watched.stderr
     process = ran.process
     assert process.of(Notice) == []

@@ -1,8 +1,6 @@
 """Real scripts that save, compile and collect garbage: what is recorded is when they did."""
 
-import importlib.util
 import json
-import sys
 
 import pytest
 
@@ -62,10 +60,8 @@ def test_transformers(run):
     assert all(one.written_bytes > 100 and one.folder for each in saved for one in each)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="without TensorFlow")
-def test_keras(watch_by, monkeypatch):
-    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
-    ran = watch_by(sys.executable, "pauses.py", "keras")
+def test_keras(tensorflow, tmp_path):
+    ran = tensorflow.run("pauses.py", "keras", directory=tmp_path, alone=False)
     saved = pauses_of(ran, "checkpoint")
     assert [len(each) for each in saved] == [1, 1, 1]
     assert all(one.written_bytes > 1000 for each in saved for one in each)

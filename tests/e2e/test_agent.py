@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -78,63 +79,72 @@ def server(dlmon_command, log_dir):
 
 
 @pytest.fixture
-def ask(server):
-    """Return a function that calls a tool as an agent does; it returns text and next calls."""
+def agent(server):
+    """Return a context of a function that calls a tool; it returns text and next calls."""
 
-    async def call(tool, /, **arguments):
+    @contextlib.asynccontextmanager
+    async def connected():
         async with Client(stdio_client(server)) as client:
-            answer = await client.call_tool(tool, arguments)
-        said = json.loads(answer.content[0].text)
-        assert not answer.is_error, said
-        return "\n".join(said["answer"]), said["ask_next"]
 
-    return call
+            async def call(tool, /, **arguments):
+                answer = await client.call_tool(tool, arguments)
+                said = json.loads(answer.content[0].text)
+                assert not answer.is_error, said
+                return "\n".join(said["answer"]), said["ask_next"]
+
+            yield call
+
+    return connected
 
 
-async def test_an_agent_proves_a_difference_and_stops_the_experiment(ask, log_dir, tmp_path):
+async def test_an_agent_proves_a_difference_and_stops_the_experiment(agent, log_dir, tmp_path):
     (tmp_path / "train.py").write_text(STEPS)
     command = [sys.executable, "train.py"]
     how = {"vary": "env:STEP_S=0.01,0.03", "window": "1s", "to": "0.1%"}
-    text, asks = await ask("ab", command=command, directory=str(tmp_path), **how)
-    [sweep] = list_sweeps(log_dir)
-    assert sweep.header.id in text
-    assert f"stop({sweep.header.id!r})" in asks
+    async with agent() as ask:
+        text, asks = await ask("ab", command=command, directory=str(tmp_path), **how)
+        [sweep] = list_sweeps(log_dir)
+        assert sweep.header.id in text
+        assert f"stop({sweep.header.id!r})" in asks
 
-    async def is_said(part):
-        with anyio.fail_after(DEADLINE_S):
-            while part not in (await ask("session", session=sweep.header.id))[0]:
-                pass
+        async def is_said(part):
+            with anyio.fail_after(DEADLINE_S):
+                while part not in (await ask("session", session=sweep.header.id))[0]:  # noqa: ASYNC110
+                    await anyio.sleep(0.1)
 
-    await is_said("as slow as env:STEP_S 0.01")
-    assert "is stopping" in (await ask("stop", session=sweep.header.id))[0]
-    await is_said("Status: stopped")
+        await is_said("as slow as env:STEP_S 0.01")
+        assert "is stopping" in (await ask("stop", session=sweep.header.id))[0]
+        await is_said("Status: stopped")
     assert [entry for entry in list_sessions(log_dir) if entry.result is None] == []
 
 
-async def test_an_agent_starts_a_network_and_stops_it(ask, log_dir):
-    text, asks = await ask("run", workload="mnist-mlp-small", name="small")
-    [entry] = list_sessions(log_dir)
-    assert entry.header.id in text
-    assert f"stop({entry.header.id!r})" in asks
-    await ask("stop", session="small")
+async def test_an_agent_starts_a_network_and_stops_it(agent, log_dir, without_keras):
+    how = {"options": {"python": without_keras}, "name": "small"}
+    async with agent() as ask:
+        text, asks = await ask("run", workload="mnist-mlp-small", **how)
+        [entry] = list_sessions(log_dir)
+        assert entry.header.id in text
+        assert f"stop({entry.header.id!r})" in asks
+        await ask("stop", session="small")
     eventually(lambda: list_sessions(log_dir)[0].status == Status.STOPPED, "it stops")
 
 
 @pytest.mark.costly
-async def test_an_agent_profiles_steps(ask, log_dir, tmp_path):
+async def test_an_agent_profiles_steps(agent, log_dir, tmp_path):
     frameworks = os.environ.get("DLMON_TEST_FRAMEWORKS")
     if not frameworks:
         pytest.skip("DLMON_TEST_FRAMEWORKS names no interpreter with PyTorch")
     (tmp_path / "train.py").write_text(NETWORK)
-    await ask("exec", command=[frameworks, "train.py"], directory=str(tmp_path))
-    [entry] = list_sessions(log_dir)
-    try:
-        eventually(lambda: b'"batches"' in entry.path.read_bytes(), "a step")
-        text, _ = await ask("profile", session="last", steps=3)
-        assert "3 steps by PyTorch's profiler" in text
-        assert "aten::addmm" in text
-    finally:
-        await ask("stop", session="last")
+    async with agent() as ask:
+        await ask("exec", command=[frameworks, "train.py"], directory=str(tmp_path))
+        [entry] = list_sessions(log_dir)
+        try:
+            eventually(lambda: b'"batches"' in entry.path.read_bytes(), "a step")
+            text, _ = await ask("profile", session="last", steps=3)
+            assert "3 steps by PyTorch's profiler" in text
+            assert "aten::addmm" in text
+        finally:
+            await ask("stop", session="last")
 
 
 async def test_ten_questions_are_answered_as_the_command_line_does(

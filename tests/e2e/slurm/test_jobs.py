@@ -44,9 +44,9 @@ def can_mount():
 
 
 @pytest.fixture
-def folder(slurm, tmp_path, monkeypatch):
-    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+def folder(slurm, tmp_path, monkeypatch, shared_cache):
+    monkeypatch.setenv("XDG_CACHE_HOME", shared_cache)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "XDG_STATE_HOME"))
     (tmp_path / "train.py").write_text(LOOP)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 
 import pytest
 from fakes.sessions import Printing, eventually
@@ -39,6 +40,7 @@ def test_its_runs_are_tasks_of_one_array_and_so_many_run_at_once(slurm, sweep, l
     while viewer.process.poll() is None:
         listed = slurm.run("squeue", "-h", "-r", "-t", "R", "-o", "%F_%K").split()
         most = max(most, len(listed))
+        time.sleep(0.1)
     assert viewer.exit_code() == 0, viewer.stderr
     assert most == 2
     entries = list_sessions(log_dir)

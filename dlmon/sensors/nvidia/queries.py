@@ -72,10 +72,10 @@ UNDER_MIG = "not reported while MIG is on"
 NOT_OF_SYSTEM_MEMORY = frozenset(
     {
         *("memory_busy_pct", "pcie_generation", "pcie_width"),
-        *("pcie_max_generation", "pcie_max_width"),
+        *("pcie_max_generation", "pcie_max_width", "pcie_receive_mib_s", "pcie_send_mib_s"),
     }
 )
-IN_PROCESSOR = "not measured of a GPU that uses the system's memory"
+IN_PROCESSOR = "not measured for a GPU that uses the system's memory"
 
 _MIB = (0, 2**26)
 _MHZ = _WATTS = (0, 100_000)

@@ -449,6 +449,7 @@ def test_a_gb10_reads_as_its_owners_say(monkeypatch):
     (gpu,) = merge(provider.fast(0), slow).gpus
     assert (gpu.utilization_pct, gpu.power_w, gpu.temperature_c) == (0, 11.2, 35)
     unknown = ("memory_busy_pct", "pcie_generation", "pcie_width", "power_limit_w", "fan_pct")
+    assert gpu.why["pcie_send_mib_s"] == gpu.why["pcie_width"]
     assert {getattr(gpu, name) for name in unknown} == {None}
-    assert gpu.why["memory_busy_pct"] == "not measured of a GPU that uses the system's memory"
+    assert gpu.why["memory_busy_pct"] == "not measured for a GPU that uses the system's memory"
     assert slow.gpu_processes == {2301: {0: 43}, 2302: {0: 18}}

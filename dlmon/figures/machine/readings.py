@@ -61,12 +61,16 @@ _NVIDIAS = frozenset(
 )
 _NOT_OF_VENDOR = {
     "nvidia": _AMDS,
+    "jetson": _NVIDIAS
+    | _AMDS
+    | {"memory_busy_pct", "ecc_corrected", "ecc_uncorrected", "instances"}
+    | {"pcie_generation", "pcie_width"},
     "amd": _NVIDIAS,
     "intel": _NVIDIAS
     | _AMDS
     | {"memory_busy_pct", "memory_mhz", "fan_pct", "ecc_corrected", "ecc_uncorrected"},
 }
-"""The readings that a vendor's drivers never give."""
+"""The readings that a vendor's drivers never give; a Jetson's that of NVML."""
 _GONE = (GpuState.LOST, GpuState.ASLEEP)
 VIRTUAL = {
     "passthrough": "a whole GPU, passed to this virtual machine",
@@ -267,7 +271,8 @@ def gpu_figures(
     """
     facts = facts or GpuFacts(gpu.index, "")
     divided = {"utilization_pct": "unknown while MIG is on"} if gpu.mig else {}
-    left_out = _NOT_OF_VENDOR.get(facts.vendor, ())
+    is_jetson = (facts.uuid or "").startswith("JETSON-")
+    left_out = _NOT_OF_VENDOR.get("jetson" if is_jetson else facts.vendor, ())
     part = FigureList(gpu, {**gpu.why, **divided}, in_depth, left_out)
     # Figures that come and go stand behind those that are always there.
     part.take("utilisation", "utilization_pct", _utilization, deep=True)

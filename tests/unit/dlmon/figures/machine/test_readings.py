@@ -174,6 +174,13 @@ def test_a_gpu_of_amd_has_its_own_readings_and_none_of_nvidias():
     assert {"junction", "memory temp", "GTT"}.isdisjoint(of_nvidia)
 
 
+def test_a_jetson_that_its_kernel_reads_lists_nothing_that_only_nvml_gives():
+    card = GpuFacts(0, "Orin", memory_kind="system", uuid="JETSON-1421021014017")
+    found = {figure.label for figure in gpu_figures(Gpu(0, 40), card, in_depth=True)}
+    assert {"temp", "power", "clock", "memory"} <= found
+    assert {"PCIe", "ECC", "MIG", "NVLinks", "tensor cores", "Xid", "junction"}.isdisjoint(found)
+
+
 def test_a_divided_gpu_says_why_it_has_no_utilisation():
     why = {"utilization_pct": "not supported"}
     assert no_utilization(Gpu(0, mig=True, why=why)) == "MIG on: no utilisation"

@@ -37,7 +37,6 @@ from dlmon.figures.machine.readings import (
 )
 from dlmon.records import Gpu, Machine, MachineFacts
 from dlmon.records.record import record
-from dlmon.session.machine_history import gpus_of
 from tui.machine.gpu_histories import GpuHistories
 from tui.machine.machine import AboutLines, grid_columns
 from tui.machine.meters import LEVEL_STYLES, meters_side_by_side
@@ -145,7 +144,7 @@ def _cores(cores: int, physical: int | None) -> str:
 
 def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
     part = FigureList(facts, facts.why, in_depth=True)
-    if gpus_of(machine, facts):
+    if any(gpu.vendor == "nvidia" for gpu in facts.gpus or ()):
         part.take("driver", "driver", "{}")
         part.take("CUDA", "cuda", "{}")
     label, text = users_of_gpus(machine, facts)

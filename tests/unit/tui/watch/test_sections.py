@@ -153,6 +153,17 @@ def test_how_many_use_gpus_is_shown_as_of_now_where_it_is_read(processes, expect
     assert {name: text for name, text in texts(section).items() if name in names} == expected
 
 
+@pytest.mark.parametrize(("vendors", "named"), [(("amd",), False), (("amd", "nvidia"), True)])
+def test_nvidias_driver_is_named_only_beside_a_gpu_of_nvidias(vendors, named):
+    cards = tuple(GpuFacts(index, "", vendor=name) for index, name in enumerate(vendors))
+    facts = MachineFacts(gpus=cards, why={"driver": "no NVIDIA driver"})
+    machine = Machine(1, 0.0, gpus=tuple(Gpu(card.index, 5) for card in cards))
+    driver = [
+        one for one in part("Driver and sensors", machine, facts).figures if one.label == "driver"
+    ]
+    assert bool(driver) is named
+
+
 def test_what_a_framework_holds_of_gpu_memory_stands_with_the_run():
     view = view_of("in-depth")
     (run,) = [one for one in sections(view) if one.title == "This run"]

@@ -145,7 +145,11 @@ def gpu_row(
     if reading.utilization_pct is None:
         parts = (no_utilization(reading, view.no_reading), *(text for (text, _), _ in columns))
         return (label, (fit("  ".join(filter(None, parts)), room), MUTED))
-    total_mib = view.facts_of(gpu).memory_mib
+    facts = view.facts_of(gpu)
+    total_mib = facts.memory_mib
+    if facts.memory_kind == "system" and reading.temperature_c is None and last is None:
+        # Whose memory stands before it.
+        columns[0] = (("system", MUTED), columns[0][1])
     columns.insert(0, memory_column(figures.get("memory"), reading.memory_used_mib, total_mib))
     if last is None:
         columns = with_users(columns, view, gpu, room)

@@ -169,9 +169,8 @@ class SessionRows:
         if self._windows % _PEAK_EVERY == 0 or self._peak_pct_per_rate is None:
             self._peak_pct_per_rate = share_over_time(session) if self._batches else None
         self._windows += 1
-        in_steps = session.throughput_unit == STEPS_PER_S
         series = {
-            f"{'steps' if in_steps else 'samples'}_per_second": session.throughput,
+            f"{self._counted}_per_second": session.throughput,
             "tokens_per_second": session.tokens_rate,
             "cpu_pct": machine.cpu_pct,
             "run_cpu_pct": machine.run_cpu_pct,
@@ -201,6 +200,10 @@ class SessionRows:
         self._begin_window()
         return values
 
+    @property
+    def _counted(self) -> str:
+        return "steps" if self._session.throughput_unit == STEPS_PER_S else "samples"
+
     def outcome(self) -> FinalFigures:
         """Return the final figures: of the result, or if there is none of what was read."""
         session, result = self._session, self._session.result
@@ -210,7 +213,8 @@ class SessionRows:
             for source in (result, snapshot):
                 value = None if source is None else value_of(source, key)
                 if isinstance(value, (int, float)) and math.isfinite(value):
-                    figures[safe_name(f"final/{key.replace('.', '_')}")] = float(value)
+                    name = key.replace(".", "_").replace("samples_per", f"{self._counted}_per")
+                    figures[safe_name(f"final/{name}")] = float(value)
                     break
         facts = {
             "device": getattr(result, "device_name", None) or getattr(result, "device", None),

@@ -107,3 +107,10 @@ def test_a_jump_of_years_makes_few_rows(loop):
     rows, t = SessionRows(follower.header), follower.header.t
     follower.close()
     assert len(list(rows.add(Metrics(t + 10**9 * WINDOW_NS, {"loss": 1.0})))) <= 2
+
+
+def test_a_rate_of_steps_is_not_sent_as_one_of_samples():
+    rows, found = read("xgboost")
+    names = {*rows.outcome().figures, *(name for row in found for name in row.values)}
+    assert "dlmon/final/steps_per_second" in names
+    assert not [name for name in names if "samples_per_second" in name]

@@ -39,7 +39,7 @@ class _WandB:
         own = os.environ.get("WANDB_RUN_ID") or run["id"]
         if own and mode in ("offline", "dryrun"):
             # A synced folder takes the place of what an earlier one of that run has sent.
-            raise LastingRefusal(f"nothing can be added to run {own} offline: unset WANDB_MODE")
+            raise LastingRefusal(f"run {own} takes no more offline: unset WANDB_MODE")
         # The numbers of rows keep it from storing a row twice; the script's run has its own.
         self._numbers_rows = not own
         self._run = wandb.init(

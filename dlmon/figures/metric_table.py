@@ -15,9 +15,13 @@ from dlmon.metric_files.file_session import FileSource
 from dlmon.metric_files.find import FoundRun
 from dlmon.session.run_figures import read_session
 
+_NOTHING = "no metrics"
+
 
 def metric_rows(logs: Sequence[Path], runs: Sequence[FoundRun]) -> list[dict[str, Any]]:
     """Return a row for each metric: of sessions its curve, of files its values.
+
+    What has none, or could not be read whole, has a row with the problem.
 
     Raises:
         LogError: a log can't be read.
@@ -25,14 +29,18 @@ def metric_rows(logs: Sequence[Path], runs: Sequence[FoundRun]) -> list[dict[str
     rows: list[dict[str, Any]] = []
     for log in logs:
         session = read_session(log)
-        for name, curve in curves_of(session, session.header.t).items():
+        curves = curves_of(session, session.header.t)
+        if not curves:
+            rows.append({"run": id_of(log), "problem": _NOTHING})
+        for name, curve in curves.items():
             last = curve.newest if curve.newest is not None else curve.series.newest
             rows.append({"run": id_of(log), "metric": name, "unit": curve.unit, "last": last})
     for run in runs:
         source = FileSource(run)
         while source.read_share is not None:
             source.poll(math.inf)
-        for name, points in source.session.points.metrics.items():
+        metrics = source.session.points.metrics
+        for name, points in metrics.items():
             finite = [value for value in points.values if math.isfinite(value)]
             rows.append(
                 {
@@ -46,8 +54,9 @@ def metric_rows(logs: Sequence[Path], runs: Sequence[FoundRun]) -> list[dict[str
                     "not_numbers": len(points.values) - len(finite),
                 }
             )
-        if source.problem:
-            rows.append({"run": source.session.points.name, "problem": source.problem})
+        if source.problem or not metrics:
+            problem = source.problem or _NOTHING
+            rows.append({"run": source.session.points.name, "problem": problem})
     return rows
 
 

@@ -360,6 +360,16 @@ def _processes(gpus: int) -> tuple[Process, ...]:
     return tuple(replace(row, started=row.started or BEGIN_WALL - 3_600) for row in rows)
 
 
+def _holding(gpus: tuple[Gpu, ...] | None, table: Sequence[Process]) -> tuple[Gpu, ...] | None:
+    """Return GPUs whose memory holds what the processes of the table have on them."""
+    held = {
+        gpu.index: sum(row.gpu_memory_mib or 0 for row in table if gpu.index in row.gpus)
+        for gpu in gpus or ()
+    }
+    more = {gpu.index: max(gpu.memory_used_mib or 0, held[gpu.index]) for gpu in gpus or ()}
+    return gpus and tuple(replace(gpu, memory_used_mib=more[gpu.index]) for gpu in gpus)
+
+
 def _all_processes(table: tuple[Process, ...]) -> tuple[Process, ...]:
     """Return all processes of a machine whose session has this table."""
     others = (
@@ -800,7 +810,10 @@ class Stage:
             # No run is watched here, and the processes are read from the start on.
             table = samples[-1].processes or _processes(len(header.machine.gpus or ()))
             table = tuple(replace(process, of_run=False) for process in table)
-            samples = [replace(sample, process=None, processes=table) for sample in samples]
+            samples = [
+                replace(sample, process=None, processes=table, gpus=_holding(sample.gpus, table))
+                for sample in samples
+            ]
         facts = Facts(header.t, header.wall, header.host, header.machine)
         # What a process says is decoded, and so cleaned, before a screen hears of it.
         said = [decode(encode(record)) for record in (facts, *samples)]

@@ -51,6 +51,7 @@ _SHORT, _ROOM_FOR_WORD = 11, 16
 _ROOM_FOR_KINDS = 48
 # The figures after the memory, the most important first, and the cells of each with its gap.
 _COLUMNS = (("temp", 9), ("power", 14), ("clock", 10), (THROTTLED, 24))
+_WITH_COLUMN = ("memory", "temp", "power", "clock")
 # The users of a GPU stand before its clock, where that leaves a history of this length; with more
 # room they take what a long history leaves.
 _LEAST_USERS, _USERS, _BEFORE_USERS, _SHORT_HISTORY = 14, 30, 2, 8
@@ -74,7 +75,7 @@ class GpuRows(Lines):
             figure.brief for figure in figures if figure.is_known and figure.label != "memory"
         ]
         right = f"▸{training.index}" if training is not None and briefs else ""
-        self.set_titles(f"GPUs{view.title_end}", right=right, more=tuple(briefs))
+        self.set_titles("GPUs", right=right, more=tuple(briefs))
         self.redraw()
 
     def draw(self, width: int, height: int) -> list[TextRow]:
@@ -127,9 +128,11 @@ def gpu_row(
     figures = {figure.label: figure for figure in view.figures_of(reading)}
     mark = "▸" if is_training else " "
     label: TextRun = (f"{mark}{name} ", STRONG if is_training else MUTED)
-    # The bad figure may have no column.
+    trouble = ""
     if worst(figures.values()) == "bad":
         label = (f"{mark}{name}!", BAD)
+        bad = (figure for figure in figures.values() if figure.level == "bad")
+        trouble = ", ".join(f.brief for f in bad if f.label not in _WITH_COLUMN)
     room = width - row_width((label,))
     if view.stale:
         return (label, (fit(view.stale, room), MUTED))
@@ -152,7 +155,7 @@ def gpu_row(
         columns[0] = (("system", MUTED), columns[0][1])
     columns.insert(0, memory_column(figures.get("memory"), reading.memory_used_mib, total_mib))
     if last is None:
-        columns = with_users(columns, view, gpu, room)
+        columns = with_users(columns, view, gpu, room, trouble)
     if last is None and room >= _ROOM_FOR_MEMORY:
         cells = _MEMORY_HISTORY - GAP
         used = coarser(axis, COLUMNS_PER_CELL * cells).columns(
@@ -165,9 +168,12 @@ def gpu_row(
 
 
 def with_users(
-    columns: list[tuple[TextRun, int]], view: MachineView, gpu: Gpu, room: int
+    columns: list[tuple[TextRun, int]], view: MachineView, gpu: Gpu, room: int, trouble: str
 ) -> list[tuple[TextRun, int]]:
-    """Return the columns after a GPU's utilisation with its users, if they are read and fit."""
+    """Return the columns after a GPU's utilisation with its users, if they are read and fit.
+
+    A `trouble` that has no column of its own takes their place.
+    """
     if view.history.latest is None or not view.history.latest.processes:
         return columns
     room -= _PERCENT + (_MEMORY_HISTORY if room >= _ROOM_FOR_MEMORY else 0)
@@ -176,9 +182,10 @@ def with_users(
     cells = min(rest, max(_USERS, longest))
     if cells < _LEAST_USERS:
         return columns
-    users = first_parts(view.who_uses(gpu), cells - GAP, ", ")
+    users = first_parts(trouble or view.who_uses(gpu), cells - GAP, ", ")
+    shown = fit(users, cells - GAP), BAD if trouble else MUTED
     after = _BEFORE_USERS + 1
-    return [*columns[:after], ((fit(users, cells - GAP), MUTED), cells), *columns[after:]]
+    return [*columns[:after], (shown, cells), *columns[after:]]
 
 
 def figure_row(

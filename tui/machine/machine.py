@@ -403,10 +403,9 @@ class MachineCharts(Widget):
             self._cores.has_histories = layout.arrangement == "wide" and not view.is_over
             self._cores.show(cpu, stale=stale, without_reason=view.no_reading)
             # The history has no cores: at the cursor too, they are shown as they are now.
-            now = " now" if view.cursor_ns is not None else ""
-            self._cores.set_titles(
-                f"Cores{' at the end' if view.is_over else now}", self._cores.scale
-            )
+            when = " at the end" if view.is_over else " now"
+            at_cursor = view.cursor_ns is not None
+            self._cores.set_titles(f"Cores{when if at_cursor else ''}", self._cores.scale)
             if not self._below:
                 self._show_meters(view, axis)
         for tile, reader in zip(tiles, self._readers(view), strict=False):
@@ -428,8 +427,6 @@ class MachineCharts(Widget):
             figures = cpu_figures(machine, view.facts, in_depth=True)[:2] or [unknown]
             value = "  ".join(figure.value for figure in figures if figure.is_known)
             meters.insert(0, replace(figures[0], label="CPU", value=value or figures[0].value))
-        names = ", ".join(figure.label for figure in meters)
-        self._meters.set_titles(names[:1].upper() + names[1:])
         self._meters.show(meters, stale=bool(view.stale))
 
     def _readers(self, view: MachineView) -> list[TileReader]:

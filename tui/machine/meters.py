@@ -46,10 +46,21 @@ class Meters(GrowingLines):
         self, width: int, height: int, figures: Sequence[Figure], *, stale: bool = False
     ) -> list[TextRow]:
         """Return as many of the figures as fit, muted if they are stale."""
-        columns = max(1, min(self.max_columns, (width + _GAP) // (_LEAST_WIDTH + _GAP)))
+        columns = self._columns(width)
         return meters_side_by_side(figures[: height * columns], columns, width, stale=stale)
 
-    show = shows(rows)
+    def _columns(self, width: int) -> int:
+        return max(1, min(self.max_columns, (width + _GAP) // (_LEAST_WIDTH + _GAP)))
+
+    def show(self, figures: Sequence[Figure], *, stale: bool = False) -> None:
+        """Show figures below the names of those that fit."""
+        width, height = self.size
+        names = [figure.label for figure in figures]
+        title = ", ".join(names[: height * self._columns(width) if height else None])
+        self.set_titles(title[:1].upper() + title[1:])
+        self._show(figures, stale=stale)
+
+    _show = shows(rows)
 
 
 def meters_side_by_side(

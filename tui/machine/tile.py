@@ -108,7 +108,7 @@ def cpu_reading(
     memory = [replace(figure, label="mem") for figure in memory]
     total_mib = view.facts.memory_limit_mib or view.facts.memory_mib
     return TileReading(
-        f"CPU{view.title_end}",
+        "CPU",
         "$chart-cpu",
         axis.columns(view.history.cpu_pct),
         value="" if cpu is None else units.percent(pct),
@@ -142,7 +142,7 @@ def gpu_reading(
         below = (gpu_kind(facts),)
         figures = tuple(figure for figure in figures if figure.label not in charted)
     return TileReading(
-        f"GPU {gpu.index}{view.title_end}",
+        f"GPU {gpu.index}",
         "$chart-gpu",
         axis.columns(view.history.gpu_utilization_pct.get(gpu.index, Series())),
         value=units.percent(pct) if pct is not None else unknown or units.percent(None),
@@ -248,7 +248,7 @@ def gpu_curve(
         value = no_utilization(gpu, view.no_reading).partition(" (")[0]
     title = f"{name} {'temperature' if label == 'temp' else label}".strip()
     return TileReading(
-        f"{title[0].upper()}{title[1:]}{view.title_end if name == 'GPU' else ''}",
+        f"{title[0].upper()}{title[1:]}",
         gpu_hue(label),
         columns,
         top,
@@ -271,7 +271,7 @@ def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> TileR
     tree = machine.process if machine is not None else None
     run_mib = tree.rss_mib if tree is not None else None
     return TileReading(
-        f"Memory{view.title_end}",
+        "Memory",
         "$chart-memory",
         axis.columns(view.history.memory_mib),
         float(top_mib or 1),
@@ -293,7 +293,7 @@ def disk_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> TileRea
     at_cursor = view.value_at_cursor(history.disk_mib_s, shared)
     value = "" if now is None else now.value
     return TileReading(
-        f"Disk{view.title_end}",
+        "Disk",
         "$chart-gpu",
         columns,
         top,

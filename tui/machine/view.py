@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from dlmon.figures.machine.processes import gpu_users, who_uses
@@ -61,6 +61,7 @@ class MachineView:
         memory: the GPU memory that a framework holds, in words; empty if it reported none.
         goes_on: whether more readings may come.
         is_here: whether they are the present readings of this machine.
+        ranks: the rank of each process that trains, by its pid.
         axis: returns the axis of the screen's charts for a number of columns.
         times: returns the labels of such an axis.
     """
@@ -78,6 +79,7 @@ class MachineView:
     memory: str = ""
     goes_on: bool = True
     is_here: bool = False
+    ranks: Mapping[int, int] = field(default_factory=dict)
     axis: Callable[[int], TimeAxis] = lambda count: TimeAxis(0, 1, count, 0)
     times: Callable[[TimeAxis], TimeLabels] = lambda axis: NO_LABELS
 
@@ -85,11 +87,6 @@ class MachineView:
     def is_over(self) -> bool:
         """True if the readings are the last ones of a session that is over."""
         return self.history.latest is not None and self.age_s is None
-
-    @property
-    def title_end(self) -> str:
-        """The end of a title: " at the end" if its figures are the last ones of a session."""
-        return " at the end" if self.is_over and self.cursor_ns is None else ""
 
     @property
     def no_sample(self) -> str:

@@ -170,6 +170,10 @@ def test_trouble_is_marked_where_there_is_no_room_to_show_it():
 
     rows = gpu_texts(30, 4, gpus=4, change=broken, training=())
     assert [row[:3] for row in rows] == [" 0 ", " 1 ", " 2!", " 3 "]
+    user = Process(7, "mara", "python serve.py", gpus=(1, 2))
+    rows = gpu_texts(78, 4, gpus=4, change=broken, processes=(user,), training=())
+    assert "mara serve.py" in rows[1]
+    assert "ECC 1 uncorrected" in rows[2]
 
 
 def test_until_there_is_a_model_the_gpu_that_was_asked_for_trains():

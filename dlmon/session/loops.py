@@ -333,6 +333,12 @@ class ProcessLoops:
             self.loops[number].now.add(record)
             self._waits[number].add(record)
 
+    @property
+    def ranks(self) -> dict[int, int]:
+        """The rank of each process of this host that trains now, by its pid."""
+        here = (one for one in self.known.values() if one.host is None and not one.ended)
+        return {one.pid: one.rank for one in here if one.rank is not None}
+
     def with_samples(self, epoch: Epoch) -> Epoch:
         """Return an epoch of process 0 with the samples of all processes."""
         epochs = self._epochs.get(epoch.epoch)

@@ -264,6 +264,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         memory=memory_text(snapshot),
         goes_on=source.running,
         is_here=source.is_here and source.running,
+        ranks=session.trainers.ranks,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from rich.cells import cell_len
 from textual import events
 
 from dlmon.figures.columns import Column
@@ -15,6 +16,7 @@ from dlmon.figures.machine.processes import (
     reasons_text,
     running_for,
     with_table,
+    without_interpreter,
 )
 from dlmon.figures.units import gpus_text
 from dlmon.records import MAX_BUSIEST, Process
@@ -31,6 +33,7 @@ from tui.widgets.lines import (
     TextRow,
     TextRun,
     fitting,
+    row_width,
     shows,
     wrapped,
 )
@@ -105,8 +108,10 @@ class ProcessList(SortedTable[Process]):
     """Some process is on a GPU, so that there are columns for GPUs."""
     with_engines = False
     """The time that a GPU's engines worked is known of some process."""
-    _is_here = _is_whole = False
+    _is_whole = False
     """All processes are listed, not only those of a session's table."""
+    _roles: Mapping[int, str] = {}
+    """What tells processes with the same command apart, by pid."""
     _branches: dict[int, str] = {}  # noqa: RUF012 - replaced, never changed
     _whole: dict[str, float] = {}  # noqa: RUF012 - replaced, never changed
     """The value of a full bar, by column."""
@@ -135,7 +140,13 @@ class ProcessList(SortedTable[Process]):
             return
         self.all_rows, self._state = processes, state
         self._stale, self._over, self._host = view.stale, view.is_over, view.host
-        self._is_here = view.is_here
+        commands = {process.pid: process.command for process in processes or ()}
+        self._roles = {
+            process.pid: f"fork of {process.parent} "
+            for process in processes or ()
+            if process.command and commands.get(process.parent or 0) == process.command
+        }
+        self._roles |= {pid: f"rank {rank} " for pid, rank in view.ranks.items()}
         self.wall = latest.wall if latest is not None else None
         self.with_gpus = any(process.gpus for process in processes or ())
         self.with_engines = any(process.gpu_pct is not None for process in processes or ())
@@ -145,15 +156,6 @@ class ProcessList(SortedTable[Process]):
         self._whole["rss_mib"] = view.facts.memory_mib or 0
         self._nothing = why or ("No processes were recorded." if self._over else NO_PROCESSES_YET)
         self.rearrange()
-
-    @property
-    def why_no_signal(self) -> str:
-        """The reason why the highlighted process can't get a signal; empty if it may."""
-        if self._host is not None:
-            return f"these processes are on {self._host}: no signal is sent to another host"
-        if not self._is_here:
-            return "these processes are as recorded: no signal is sent to them"
-        return "choose a process first, with up and down" if self.highlighted is None else ""
 
     @property
     def sorted_by(self) -> str:
@@ -204,11 +206,10 @@ class ProcessList(SortedTable[Process]):
         typed = bool(self._typed.strip())
         has_run = any(process.of_run for process in self.all_rows or ())
         scope = f"the run's, {_SCOPE}" if has_run else _SCOPE
-        is_whole, offers = self._is_whole, self.can_highlight and not self._is_here
+        is_whole = self._is_whole
         notes = (
             f"{len(self.shown_rows)} of {total} match" if typed else "",
             "as they were last read, every 5 s" if self._over else "",
-            "no signals to what is recorded" if offers and self._host is None else "",
             "CPU % of one core",
             "● this run" if has_run else "",
             scope if self.can_highlight and not is_whole else "",
@@ -250,8 +251,14 @@ class ProcessList(SortedTable[Process]):
         known_columns = [n for n, column in enumerate(columns) if column.order(process) is not None]
         first_unknown = min(max(known_columns, default=-1) + 1, len(columns) - 1)
         runs += self.cells_of(process, columns[:first_unknown])
-        runs.append((self._branches.get(process.pid, ""), MUTED))
-        runs.append((columns[-1].text(process), MUTED if process.command is None else PLAIN))
+        branch = self._branches.get(process.pid, "")
+        role = self._roles.get(process.pid, "")
+        room = width - row_width(tuple(runs)) - cell_len(branch + role)
+        command = columns[-1].text(process)
+        if cell_len(command) > room:
+            command = without_interpreter(command)
+        runs += [(branch, MUTED), (role, ACCENT)]
+        runs.append((command, MUTED if process.command is None else PLAIN))
         return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -91,6 +91,8 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         self._find = find
         self._every: MachineSource | None = None
         self._has_chosen = False
+        self._offered = (True, False)
+        """Whether a process is on a GPU, and whether signals can reach the processes."""
 
     def read_all(self) -> MachineSource:
         return all_processes()
@@ -124,10 +126,10 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         await self.show_instead("gpus")
 
     def paint_machine(self, view: MachineView) -> None:
-        had_gpus = self.table.with_gpus
         self.table.show(view, self._processes)
-        if self.table.with_gpus != had_gpus:
+        if (offered := (self.table.with_gpus, view.is_here)) != self._offered:
             # Without GPUs, there is no order by their memory.
+            self._offered = offered
             self.refresh_bindings()
         if not self._has_chosen:
             # At first, that is the run's own.
@@ -143,11 +145,16 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
     def _show_chosen(self) -> None:
         self.query_one(ProcessDetails).show(self.table.highlighted, self.table.wall)
 
-    WHY_NOT: ClassVar[Mapping[str, str]] = {
-        "signal": "no process of this machine is highlighted",
-    }
+    def why_not(self, action: str) -> str | None:
+        if action != "signal":
+            return super().why_not(action)
+        if (host := self._get_view().host) is not None:
+            return f"these processes are on {host}: no signal is sent to another host"
+        return "these processes are as recorded: no signal is sent to them"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "signal":
+            return self._offered[1]
         if action == "sort_by":
             return parameters[0] in [column.name for column in self.table.columns(self.size.width)]
         return super().check_action(action, parameters)
@@ -162,9 +169,8 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         """Ask which signal to send, if the chosen process still runs and we may send one."""
         chosen = self.table.highlighted
         try:
-            if why := self.table.why_no_signal:
-                raise NoSignal(why)
-            assert chosen is not None
+            if chosen is None:
+                raise NoSignal("choose a process first, with up and down")
             process = self._find(chosen.pid, chosen.started)
         except NoSignal as problem:
             self.notify(str(problem), severity="error", markup=False)

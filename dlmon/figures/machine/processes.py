@@ -39,6 +39,14 @@ def without_folder(command: str | None) -> str | None:
     return " ".join((program.rpartition("/")[2] or program, *rest))
 
 
+def without_interpreter(command: str) -> str:
+    """Return a command from the script or module on, which tells it from others of its kind."""
+    program = program_name(command)
+    interpreter, _, rest = command.partition(" ")
+    at = rest.find(program) if program is not None and program != interpreter else -1
+    return rest[at:] if at >= 0 else command
+
+
 def running_for(process: Process, wall: float | None) -> str:
     """Write the running time of a process: 01:12, 2:03:04, or days."""
     if process.started is None or wall is None:

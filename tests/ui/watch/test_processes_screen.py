@@ -12,7 +12,7 @@ from fakes.recorded import recorded_session
 from fakes.states import State
 from textual.widgets import Input
 
-from dlmon.records import Machine, Process
+from dlmon.records import Machine, Process, Trainer
 from dlmon.session.machine_history import MachineHistory
 from dlmon.session.source import MachineSource
 from dlmon.system.foreign_processes import NoSignal
@@ -170,11 +170,11 @@ async def test_why_a_process_gets_no_signal_is_said_and_nothing_is_asked():
 
 
 @pytest.mark.parametrize(("state", "view"), [("over-in-depth", "live"), ("in-depth", "replay")])
-async def test_what_is_recorded_gets_no_signal_and_it_is_said_why(state, view):
+async def test_what_is_recorded_is_offered_no_signal_and_the_key_says_why(state, view):
     async with shown(state, view, size=WIDE) as stage:
         await stage.press("f5")
         assert isinstance(stage.app.screen, ProcessesScreen)
-        assert "no signals to what is recorded" in stage.text
+        assert "k Signal" not in footer(stage)
         await stage.press("down", "k")
         assert isinstance(stage.app.screen, ProcessesScreen)
         assert said(stage) == ["these processes are as recorded: no signal is sent to them"]
@@ -310,3 +310,17 @@ async def test_a_bar_is_as_long_as_the_share(every):
         full, less = (row for row in rows(stage, ProcessList)[1:3])
         assert "150 █████ " in full
         assert "100 ███▍" in less
+
+
+async def test_processes_with_the_same_command_are_told_apart(every):
+    command = "python train.py --workers 2 --epochs 3"
+    rank = replace(RANK, command=command)
+    forks = [replace(rank, pid=pid, parent=21, started=4.0) for pid in (22, 23)]
+    async with shown("in-depth", size=WIDE) as stage:
+        trains = Trainer(stage._clock.now_ns, 0, 21, "torch", rank=1)
+        stage.app.screen_stack[0]._source.session.add(trains)
+        await show_all(stage, every, LAUNCHER, rank, *forks)
+        lines = [line for line in rows(stage, ProcessList) if "train.py" in line]
+        assert "rank 1 train.py --workers" in lines[0]
+        # What fits less is cut after the script's name, not after the interpreter's.
+        assert all("fork of 21 train.py --workers" in line for line in lines[1:])

@@ -210,6 +210,16 @@ def test_processes_that_train_apart_have_names_that_tell_them_apart(numbers, nam
     assert [one.name for one in trainers.rates(Loop(), *nothing)] == names
 
 
+def test_the_rank_of_each_process_here_is_known_while_it_trains():
+    trainers = ProcessLoops()
+    for number in range(3):
+        trainers.add(Trainer(0, number, 40 + number, "torch", rank=number))
+    trainers.add(Trainer(0, 3, 43, "torch"))
+    trainers.add(Trainer(0, 4, 44, "torch", rank=4, host="tower"))
+    trainers.add(Trainer(9, 1, 41, "torch", rank=1, ended=True))
+    assert trainers.ranks == {40: 0, 42: 2}
+
+
 def test_each_rank_has_its_own_work():
     trainers, own, loop = ProcessLoops(), StepPartSums(), Loop()
     step = StepParts(0, steps=2, step_us=80_000, forward_us=4_000, backward_us=70_000)

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.machine.processes import columns_at, command_text, matching, reasons_text
+from dlmon.figures.machine.processes import (
+    columns_at,
+    command_text,
+    matching,
+    reasons_text,
+    without_interpreter,
+)
 from dlmon.figures.units import gpus_text
 from dlmon.records import Process
 from tui.machine.process_list import BY_NAME, COLUMNS, columns_for, in_order
@@ -180,3 +186,19 @@ def test_a_command_is_shown_without_the_folder_of_its_program(command, text):
     # It stands where one looks for what is seen, and is found by all of it.
     assert BY_NAME["command"].order(process) == text.lower()
     assert matching([process], command.split()[0]) == [process]
+
+
+@pytest.mark.parametrize(
+    ("command", "rest"),
+    [
+        ("python serve.py --shard 3", "serve.py --shard 3"),
+        ("python3.11 -u -m workloads.train mnist", "workloads.train mnist"),
+        ("python -X dev /home/ada/train.py --lr 1", "train.py --lr 1"),
+        ("python -c import time", "python -c import time"),
+        ("python", "python"),
+        ("Xorg vt2 -auth /run", "Xorg vt2 -auth /run"),
+        ("(a pid of another namespace)", "(a pid of another namespace)"),
+    ],
+)
+def test_a_command_without_its_interpreter_begins_with_the_script(command, rest):
+    assert without_interpreter(command) == rest

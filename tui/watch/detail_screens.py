@@ -119,9 +119,9 @@ def sections(view: MachineView) -> list[Section]:
 
 def _gpu(view: MachineView, gpu: Gpu) -> Section:
     facts, machine = view.facts_of(gpu), view.history.latest
-    trains = "trains" if gpu.index in view.training and not view.is_over else ""
+    whose = "of this run" if gpu.index in view.training else ""
     uuid = None if facts.uuid == f"PCI-{facts.bus_id}" else facts.uuid
-    about = filter(None, (gpu_kind(facts), trains, facts.bus_id, uuid))
+    about = filter(None, (gpu_kind(facts), whose, facts.bus_id, uuid))
     figures = gpu_figures(gpu, facts, view.energy_j_of(gpu), in_depth=True)
     problem = ""
     if has_no_readings(gpu):
@@ -185,8 +185,14 @@ class MachineDetail(ScrollingLines):
         rows: list[TextRow] = []
         for section in parts:
             rows += [self._heading(section, view, width), *self._body(section, view, width)]
+            if section.title.startswith("GPU"):
+                rows += _unknown_rows(section.figures, width)
             rows.append(())
-        return [cut(row, width) for row in rows[:-1]]
+        # What the rest of the machine doesn't tell has a line of its own, after all that it does.
+        others = [part for part in parts if not part.title.startswith("GPU")]
+        unknown = _unknown_rows([figure for part in others for figure in part.figures], width)
+        rows = [*rows, *unknown] if unknown else rows[:-1]
+        return [cut(row, width) for row in rows]
 
     def _heading(self, section: Section, view: MachineView, width: int) -> TextRow:
         """Return a title, as much of the part's identity as fits, and a line."""
@@ -222,9 +228,26 @@ class MachineDetail(ScrollingLines):
             style = MUTED if stale else LEVEL_STYLES[figure.level]
             lines = wrapped(figure.text, room - _LABEL, 3)
             rows += beside(f" {fit(figure.label, _LABEL)}", lines, style)
-        unknown = "; ".join(f"{names}: {reason}" for reason, names in section.unknown.items())
-        rows += [((f" {line}", MUTED),) for line in wrapped(unknown, room, 3) if line]
         return rows
+
+
+def _unknown_rows(figures: Sequence[Figure], width: int) -> list[TextRow]:
+    """Return a dim line of what is unknown, and why."""
+    unknown = Section("", figures=tuple(figures)).unknown
+    text = "; ".join(f"{names}: {reason}" for reason, names in unknown.items())
+    return [((f" {line}", MUTED),) for line in wrapped(text, width - _INDENT, 3) if line]
+
+
+def _troubles(view: MachineView) -> str:
+    """Name what is bad of each of several GPUs, whose row only has a mark for it."""
+    if len(view.gpus) < 2 or view.cursor_ns is not None:
+        return ""
+    texts = []
+    for gpu in view.gpus:
+        figures = gpu_figures(gpu, view.facts_of(gpu), in_depth=True)
+        bad = [figure.brief for figure in figures if figure.level == "bad"]
+        texts += [f"GPU {gpu.index}: {', '.join(bad)}"] if bad and not has_no_readings(gpu) else []
+    return "  ".join(texts)
 
 
 class GpusScreen(MachineScreen):
@@ -276,15 +299,16 @@ class GpusScreen(MachineScreen):
 
     def paint_machine(self, view: MachineView) -> None:
         """Paint the histories, and in depth what has none: of the chosen GPU if there are more."""
-        self.query_one(AboutLines).show(view.facts, "", view.host)
-        gpus = view.gpus
+        gpus, troubles, about = view.gpus, _troubles(view), self.query_one(AboutLines)
+        about.styles.height = 2 if troubles else 1
+        about.show(view.facts, troubles, view.host)
         self._chosen = max(0, min(self._chosen, len(gpus) - 1))
         labels = tuple(
             label
             for label, field in GPU_CURVES.items()
             if any(view.history.gpu_series(field, gpu.index).sums for gpu in gpus)
         )
-        room = self.size.height - 2
+        room = self.size.height - 2 - bool(troubles)
         is_large = self._is_large_of(len(gpus))
         self._grid.display, self._histories.display = False, False
         # The most so far, so that the charts don't change their height from second to second.
@@ -318,9 +342,8 @@ class GpusScreen(MachineScreen):
         """Show as many quantities of a GPU as fit, in a chart each."""
         width = self.size.width
         counts = range(len(labels), 1, -1)
-        grids = ((count, grid_columns(count, width, height)) for count in counts)
-        fitting_grids = ((n, c) for n, c in grids if c and width // c >= _LEAST_CHART)
-        count, columns = next(fitting_grids, (1, 1))
+        grids = ((count, grid_columns(count, width, height, _LEAST_CHART)) for count in counts)
+        count, columns = next(((n, c) for n, c in grids if c), (1, 1))
         # The value has no room beside it in a narrow border; the figures below are named too.
         is_named = len(view.gpus) > 1 and width // columns >= _LEAST_NAMED
         name = f"GPU {gpu.index}" if is_named else ""

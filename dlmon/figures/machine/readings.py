@@ -254,7 +254,7 @@ def run_figures(tree: ProcessTree | None, *, in_depth: bool = False) -> list[Fig
     part.add("run mem", memory, "rss_mib")
     part.take("threads", "threads", "{:,}")
     part.take("processes", "processes", "{:,}", deep=True)
-    part.take("faults", "major_faults_s", _FAULTS, deep=(tree.major_faults_s or 0) < 0.5)
+    part.take("run faults", "major_faults_s", _FAULTS, deep=(tree.major_faults_s or 0) < 0.5)
     return part.figures
 
 

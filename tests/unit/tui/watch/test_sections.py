@@ -9,7 +9,7 @@ from fakes.states import STATES
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.session.machine_history import MachineHistory
 from tui.machine.view import MachineView
-from tui.watch.detail_screens import sections
+from tui.watch.detail_screens import MachineDetail, _troubles, sections
 
 
 def view_of(name):
@@ -171,3 +171,35 @@ def test_what_a_framework_holds_of_gpu_memory_stands_with_the_run():
     held = "allocated 31.2 GiB, peak 36.4 GiB of 79.6 GiB"
     (run,) = [one for one in sections(replace(view, memory=held)) if one.title == "This run"]
     assert texts(run)["GPU memory"] == held
+
+
+def lines_of(name):
+    view = view_of(name)
+    rows = MachineDetail()._all_rows(sections(view), view, 118)
+    return ["".join(text for text, _ in row).strip() for row in rows]
+
+
+def test_what_is_unknown_of_the_machine_has_one_line_at_the_end():
+    lines = lines_of("unsupported-gpu")
+    assert lines[-1] == "load, package, energy, faults, run faults: no reading"
+    assert [line for line in lines if "no reading" in line] == [
+        "no reading: not supported",
+        lines[-1],
+    ]
+    # Of a GPU it stands below its figures.
+    lines = lines_of("mig")
+    (unknown,) = (line for line in lines if line.startswith("utilisation: unknown while MIG is on"))
+    assert lines.index(unknown) < lines.index(next(one for one in lines if one.startswith("CPU ")))
+    assert lines[-1] != ""
+
+
+def test_a_gpu_of_the_run_is_named_so_whether_or_not_it_works():
+    for name in ("in-depth", "asleep"):
+        section, *_ = sections(view_of(name))
+        assert "of this run" in section.about
+
+
+def test_the_mark_of_a_gpu_among_several_is_explained():
+    assert _troubles(view_of("8-gpus-in-depth")) == "GPU 2: ECC 1 uncorrected, Xid 94"
+    assert _troubles(view_of("training")) == ""
+    assert _troubles(replace(view_of("8-gpus-in-depth"), cursor_ns=1)) == ""

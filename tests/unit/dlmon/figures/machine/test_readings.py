@@ -243,7 +243,7 @@ def test_what_the_run_takes_is_shown():
         "run": "2.8 cores",
         "run mem": "1.9 GiB",
         "threads": "42",
-        "faults": "12 per second",
+        "run faults": "12 per second",
     }
     assert run_figures(ProcessTree(major_faults_s=0.0)) == []
 

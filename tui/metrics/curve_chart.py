@@ -88,11 +88,9 @@ class CurveChart(Chart):
             at_cursor = None
             if (x := below.cursor) is not None:
                 at_cursor = [columns_of(curve, axis)[x] for _, curve in curves]
-            texts = value_texts(name, [curve for _, curve in curves], at_cursor)
-            right = " · ".join(texts)
-            with_unit = f"{right} {unit_of([curve for _, curve in curves])}".strip()
+            right, unit = values_of(name, [curve for _, curve in curves], at_cursor)
             room, title_cells = self.size.width - _BORDER_CELLS, cell_len(title_of(name))
-            written = (with_unit, right, right.removeprefix("train "))
+            written = (f"{right} {unit}".strip(), right, right.removeprefix("train "))
             fits = (text for text in written if title_cells + cell_len(text) <= room)
             # The name is cut before a number.
             right = first_parts(
@@ -110,6 +108,15 @@ class CurveChart(Chart):
         ruler = self.ruler_of(labels or axis.time_elapsed(0))
         self.set_titles(title_of(name, room), ", ".join(filter(None, notes)), right, ruler=ruler)
         self.show(picture)
+
+
+def values_of(
+    name: str, curves: Sequence[Curve], at_cursor: Sequence[float | None] | None = None
+) -> tuple[str, str]:
+    """Return each run's value, and their unit unless each has a reason in place of a value."""
+    text = " · ".join(value_texts(name, curves, at_cursor))
+    is_known = at_cursor is not None or any(not curve.why for curve in curves)
+    return text, unit_of(curves) if is_known else ""
 
 
 def title_of(name: str, room: int = _LONGEST_TITLE) -> str:

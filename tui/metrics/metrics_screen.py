@@ -19,6 +19,7 @@ from dlmon.figures import units
 from dlmon.figures.columns import matches
 from dlmon.figures.report.curves import (
     EPOCHS,
+    RATES,
     STEPS,
     TIME,
     X_AXES,
@@ -27,16 +28,24 @@ from dlmon.figures.report.curves import (
     curves_of,
     metric_in_words,
     progress_of,
+    unit_of,
 )
 from dlmon.figures.session.phases import reading_text
 from dlmon.figures.value_axis import nice_step
 from dlmon.metric_files.file_session import FileSession, group_of
-from dlmon.session.learning import LOSS, MOST_METRICS
+from dlmon.session.learning import MOST_METRICS
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import WHOLE_RUN, RunSpan, TimeWindow, ViewLength
 from tui.machine.machine import grid_columns
-from tui.metrics.curve_chart import NO_SMOOTHING, SMOOTHING, CurveChart, CurveStyle, sign_of
+from tui.metrics.curve_chart import (
+    NO_SMOOTHING,
+    SMOOTHING,
+    CurveChart,
+    CurveStyle,
+    sign_of,
+    values_of,
+)
 from tui.screens.base import BACK, TickingScreen, hidden
 from tui.screens.chart_screen import AXIS, CURSOR, NEXT_VIEW, ChartsScreen
 from tui.screens.filtered import CLEAR_FILTER, FILTER, FilteredScreen
@@ -46,11 +55,16 @@ from tui.widgets.lines import first_parts, fit
 
 _LEAST_WIDTH, _LEAST_HEIGHT = 38, 7
 _NOTHING_YET = "no metric yet: the loss comes with the first steps, others as they are reported"
+_NOTHING_EVER = "no metric was reported"
 _HOW_TO_REPORT = "a loop of your own reports with dlmon.step(loss=loss)"
 _MOST_NAMED = 3
 # Stands for a run that doesn't report a quantity, so that each run's value keeps its place.
 _NO_CURVE = Curve(Series(), 0)
 _NO_MATCH = "no metric has such a name"
+# A quantity of the machine within these of its lowest value is steady: in % of the whole for a
+# share, else as a part of that value.
+_STEADY_PCT, _STEADY_PART = 10.0, 0.05
+_STEADY, _BETWEEN = "steady: ", ", "
 _MOST_CHARTS = 60
 _ALL_GROUPS = ""
 _APART, _LEAST_NAME, _LEGEND_ROWS = "   ", 8, 3
@@ -102,8 +116,11 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         self._groups: Sequence[str] = ()
         self._left_out = 0
         """The number of charts that are not shown, because there are too many."""
-        self._runs_text = Content("")
+        self._written: dict[str, str | Content] = {}
+        """The texts above the charts."""
         self._x_axis = TIME
+        self._ranges: dict[tuple[int, str], tuple[int, float, float]] = {}
+        """By run and quantity: until when it was looked at, its lowest and its highest value."""
         self._progress: Sequence[Progress | None] = ()
         self._progress_read_to: tuple[object, ...] = ()
         self._unit_ns = 1e9
@@ -113,8 +130,9 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield Static(id="runs")
+        yield Static(id="steady", markup=False)
         yield self.filter_field
-        yield Static(_NO_MATCH, id="nothing")
+        yield Static(id="nothing")
         yield ChartGrid(id="charts")
 
     def on_mount(self) -> None:
@@ -180,10 +198,10 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     def _lacks_times(self) -> bool:
         return any(file.points.metrics and not file.has_times for file in self._files)
 
-    def _curves(self, source: SessionSource, progress: Progress | None) -> Mapping[str, Curve]:
+    def _along_axis(
+        self, curves: Mapping[str, Curve], progress: Progress | None
+    ) -> Mapping[str, Curve]:
         """Return the curves of a run along the axis; none if it has no such count."""
-        over_steps = self._x_axis == STEPS
-        curves = curves_of(source.session, self._start_ns(source), over_steps)
         if self._x_axis == TIME:
             return curves
         if progress is None:
@@ -215,17 +233,24 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
                 None if self._x_axis == TIME else progress_of(source.session, self._x_axis)
                 for source in self._sources
             ]
-        run = self.run
-        of_runs = list(map(self._curves, self._sources, self._progress))
+        run, over_steps = self.run, self._x_axis == STEPS
+        of_time = [
+            curves_of(source.session, self._start_ns(source), over_steps)
+            for source in self._sources
+        ]
+        of_runs = list(map(self._along_axis, of_time, self._progress))
         curves = {
             name: [(number, of_run.get(name, _NO_CURVE)) for number, of_run in enumerate(of_runs)]
             for name in dict.fromkeys(name for of_run in of_runs for name in of_run)
         }
-        if not any(source.session.learning.names for source in self._sources):
-            curves = {LOSS: [], **curves}
-        self._lay_out(curves)
+        # What is searched for has its chart.
+        unsearched = [] if self._typed else curves
+        steady = [name for name in unsearched if self._is_steady(name, of_time)]
+        self._show_steady(steady, of_time)
+        self._lay_out({name: curves[name] for name in curves if name not in steady})
         columns = self.plot_columns
         if columns < 1:
+            self._show_runs("")
             return
         axis = self.window.axis(run, columns)
         cursor = self.window.cursor_column(axis)
@@ -236,7 +261,6 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         for name, chart in self._charts.items():
             if chart in self._visible_charts and chart.is_on_screen:
                 chart.axes = axis, axis
-                reason = "no value in this time" if curves[name] else _NOTHING_YET
                 # Of a metric, any change may matter; of the machine, not that of a thousandth.
                 of_machine = any(curve.unit for _, curve in curves[name])
                 chart.show_curves(
@@ -244,7 +268,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
                     curves[name],
                     axis,
                     below,
-                    reason,
+                    "no value in this time",
                     least_span=_LEAST_SPAN if of_machine else 0.0,
                     style=self._style,
                     labels=labels,
@@ -279,6 +303,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             chart.display = name in names
         count = len([chart for chart in self._charts.values() if chart.display])
         self.query_one("#nothing").display = not count
+        self._write("#nothing", _NO_MATCH if self._typed else self._no_metric)
         columns, most = grid_columns(count, *grid.size), max(1, grid.size.width // _LEAST_WIDTH)
         if not 0 < columns <= most:
             columns = min(most, max(1, count))
@@ -324,7 +349,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         problems = dict.fromkeys(file.points.problem for file in self._files)
         parts = (
             *(problem or "" for problem in problems),
-            _HOW_TO_REPORT * self._may_report,
+            self._no_metric,
             f"the first {most:,} metrics" * (most >= MOST_METRICS),
             f"{self._left_out:,} more charts: / searches" * bool(self._left_out),
             self._group_text,
@@ -337,11 +362,48 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         return ", ".join(filter(None, parts))
 
     @property
-    def _may_report(self) -> bool:
-        """True if a script has no metric yet: a workload's come by themselves."""
+    def _no_metric(self) -> str:
+        """Say that there is no metric; a script is told how to report one, a workload does it."""
         sessions = [source.session for source in self._sources]
-        has_any = any(session.learning.names for session in sessions)
-        return not has_any and any(session.header.is_script for session in sessions)
+        if any(session.learning.names for session in sessions):
+            return ""
+        is_running = any(source.running for source in self._sources)
+        is_script = any(session.header.is_script for session in sessions)
+        text = _NOTHING_YET if is_running else _NOTHING_EVER
+        return f"{text}{f'; {_HOW_TO_REPORT}' * is_script}"
+
+    def _is_steady(self, name: str, of_runs: Sequence[Mapping[str, Curve]]) -> bool:
+        """Return whether a quantity of the machine hardly moved in any run, and differs in none."""
+        curves = {number: curves[name] for number, curves in enumerate(of_runs) if name in curves}
+        unit = unit_of([*curves.values()])
+        if not unit or unit in RATES:
+            return False
+        ends: list[float] = []
+        for number, curve in curves.items():
+            since, *known = self._ranges.get((number, name), (0,))
+            until = curve.series.end_ns or 0
+            known += curve.series.extremes(since, until) or ()
+            if known:
+                self._ranges[number, name] = until, min(known), max(known)
+            ends += known
+        most = _STEADY_PCT if unit == "%" else _STEADY_PART * min(ends, default=0.0)
+        return not ends or max(ends) - min(ends) <= most
+
+    def _show_steady(self, names: Sequence[str], of_runs: Sequence[Mapping[str, Curve]]) -> None:
+        """Write the values of what is steady in one row, in place of flat charts."""
+        texts = []
+        for name in names:
+            values, unit = values_of(name, [of_run.get(name, _NO_CURVE) for of_run in of_runs])
+            texts.append(f"{name} {values} {unit}".rstrip())
+        row = first_parts(_BETWEEN.join(texts), self.size.width - 2 - len(_STEADY), _BETWEEN)
+        self.query_one("#steady").display = bool(texts)
+        self._write("#steady", f"{_STEADY}{row}")
+
+    def _write(self, selector: str, text: str | Content) -> None:
+        """Write a text unless it stands there: each update lays the screen out."""
+        if text != self._written.get(selector):
+            self._written[selector] = text
+            self.query_one(selector, Static).update(text)
 
     @property
     def _group_text(self) -> str:
@@ -377,9 +439,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             for (sign, hue), name, between in zip(signs, names, apart, strict=True)
         ]
         runs_text = Content.assemble(*parts, Content.styled(text, "$text-muted 60%"))
-        if runs_text != self._runs_text:
-            self._runs_text = runs_text
-            self.query_one("#runs", Static).update(runs_text)
+        self._write("#runs", runs_text)
 
     # ---- what keys do ----
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, islice, pairwise
 from statistics import fmean
+from typing import Any
 
 from dlmon.comparison.arguments import GIVEN, PROGRAM, arguments_of, is_secret
 from dlmon.comparison.compared_run import Curve, options_with_effect
 from dlmon.figures import units
-from dlmon.figures.machine.readings import activity_name
+from dlmon.figures.machine.readings import NOT_READ, activity_name
 from dlmon.figures.sections import Line, LineChart, Values
 from dlmon.figures.session import tokens
 from dlmon.figures.value_axis import value_range
@@ -48,7 +49,8 @@ _CHARTS = {
     POWER: "W",
     MEMORY: "GiB",
 }
-_RATES = {_CHARTS[THROUGHPUT], _CHARTS[IN_STEPS], tokens.UNIT}
+RATES = {_CHARTS[THROUGHPUT], _CHARTS[IN_STEPS], tokens.UNIT}
+"""The units of what the run does, not its machine."""
 _OWN = "this run"
 VALIDATION_MARK = "◆"
 _COMMIT_DIGITS = 7
@@ -244,9 +246,15 @@ def curves_of(session: Session, start_ns: int, over_steps: bool = False) -> dict
     learning, machine = session.learning, session.machine
     curves = {name: curve_of(learning.metrics[name], start_ns) for name in learning.names}
 
-    def add(name: str, unit: str, series: Series, factor: float = 1.0) -> None:
+    def add(name: str, unit: str, series: Series, factor: float = 1.0, **newest: Any) -> None:
         if series.end_ns is not None:
-            curves.setdefault(name, Curve(series, start_ns, unit=unit, factor=factor))
+            curves.setdefault(name, Curve(series, start_ns, unit=unit, factor=factor, **newest))
+
+    def add_read(name: str, unit: str, series: Series, group: object, reading: str) -> None:
+        """Add what the sensors read, with the last reading or why there is none."""
+        value = getattr(group, reading, None)
+        why = "" if value is not None else getattr(group, "why", {}).get(reading, NOT_READ)
+        add(name, unit, series, newest=value, why=why)
 
     # Steps and samples per second must not share a name, and so an axis.
     of_steps = " of steps" if session.throughput_unit == STEPS_PER_S else ""
@@ -254,21 +262,26 @@ def curves_of(session: Session, start_ns: int, over_steps: bool = False) -> dict
     add("tokens", tokens.UNIT, session.tokens_rate)
     if (share := share_over_time(session)) is not None:
         add("share of the peak", "%", *share)
-    add("CPU", "%", machine.cpu_pct)
-    add("CPU power", "W", machine.cpu_power_w)
-    add("memory", "MiB", machine.memory_mib)
+    latest = machine.latest
+    cpu, memory = (latest.cpu, latest.memory) if latest is not None else (None, None)
+    gpus = {gpu.index: gpu for gpu in (latest.gpus if latest is not None else None) or ()}
+    add_read("CPU", "%", machine.cpu_pct, cpu, "pct")
+    add_read("CPU power", "W", machine.cpu_power_w, cpu, "power_w")
+    add_read("memory", "MiB", machine.memory_mib, memory, "used_mib")
     for index in sorted(machine.gpu_utilization_pct.keys() | machine.gpu_memory_mib.keys()):
-        for name, unit, of_gpus in (
-            ("", "%", machine.gpu_utilization_pct),
-            (" memory", "MiB", machine.gpu_memory_mib),
-            (" power", "W", machine.gpu_power_w),
-            (" temperature", "°C", machine.gpu_temperature_c),
+        for name, unit, reading in (
+            ("", "%", "utilization_pct"),
+            (" memory", "MiB", "memory_used_mib"),
+            (" power", "W", "power_w"),
+            (" temperature", "°C", "temperature_c"),
         ):
-            add(f"GPU {index}{name}", unit, of_gpus.get(index, Series()))
+            series = machine.gpu_series(reading, index)
+            add_read(f"GPU {index}{name}", unit, series, gpus.get(index), reading)
     add("memory of tensors", "MiB", session.memory.allocated_mib)
-    for name, of_gpus in machine.gpu_activity.items():
+    for reading, of_gpus in machine.gpu_activity.items():
         for index in sorted(of_gpus):
-            add(f"GPU {index} {activity_name(name)}", BY_KEY[name].unit, of_gpus[index])
+            name, unit = f"GPU {index} {activity_name(reading)}", BY_KEY[reading].unit
+            add_read(name, unit, of_gpus[index], gpus.get(index), reading)
     return curves
 
 
@@ -527,7 +540,7 @@ def value_texts(
         newest = curve.newest if curve.newest is not None else curve.series.newest
         newest = newest and curve.factor * newest
         texts.append(curve.why or write(newest, unit))
-    if len(curves) == 1 and unit in _RATES:
+    if len(curves) == 1 and unit in RATES:
         # Elsewhere, a throughput is the mean of a run.
         texts[0] = f"last {texts[0]}"
     if len(curves) == 1 and (validations := curves[0].validations):

@@ -1,12 +1,13 @@
 """The screen of every metric: what has a chart, several runs, the filter, one chart alone."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session, write_log
 from fakes.screens import OneScreen, screen_text, until
 from fakes.scripts import script_session
-from fakes.states import on_stage
+from fakes.states import STATES, on_stage
 from rich.cells import cell_len
 from textual.geometry import Size
 
@@ -15,7 +16,7 @@ from dlmon.comparison.compared_run import Curve
 from dlmon.figures.report.curves import metric_text, value_texts
 from dlmon.metric_files.file_session import FileSource
 from dlmon.metric_files.find import find_runs
-from dlmon.records import Metrics
+from dlmon.records import Machine, Metrics
 from dlmon.session.follower import SessionFollower
 from dlmon.statistics.series import Series
 from tui.app import DlmonApp
@@ -81,6 +82,46 @@ async def test_only_a_script_without_a_metric_is_told_how_to_report_one(open_met
         assert ("dlmon.step(loss=loss)" in screen_text(app)) is is_script
 
 
+@pytest.mark.parametrize(
+    ("locked", "said"), [(True, "no metric yet: the loss comes"), (False, "no metric was reported")]
+)
+async def test_without_a_metric_that_is_said_and_no_chart_is_empty(locked, said):
+    state = replace(STATES["importing"], locked=locked)
+    async with on_stage(state, "metrics") as stage:
+        assert said in stage.text
+        assert "no value" not in stage.text
+        assert not names(stage.app)
+
+
+async def test_what_the_machine_keeps_steady_has_its_value_in_a_row_and_a_chart_if_searched(
+    open_metrics,
+):
+    app = open_metrics(recorded_session())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        assert "steady: memory 5,202 MiB, GPU 0 memory 4,850 MiB" in screen_text(app)
+        assert {"throughput", "GPU 0"} < {*names(app)}
+        assert "memory" not in names(app)
+        await pilot.press("slash", *"memory")
+        await begin(app, pilot)
+        assert names(app) == ["memory", "GPU 0 memory"]
+        assert "steady" not in screen_text(app)
+
+
+async def test_a_memory_that_differs_between_runs_has_its_chart(open_metrics):
+    small = [
+        replace(record, memory=replace(record.memory, used_mib=2_000))
+        if isinstance(record, Machine)
+        else record
+        for record in recorded_session()
+    ]
+    app = open_metrics(recorded_session(), small)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await begin(app, pilot)
+        assert "memory" in names(app)
+        assert "steady: GPU 0 memory 4,850 · 4,850 MiB" in screen_text(app)
+
+
 async def test_runs_lie_over_each_other_from_their_own_first_batch(open_metrics):
     late = [*recorded_session(step_us=36_000)]
     app = open_metrics(recorded_session(), late)
@@ -102,7 +143,8 @@ async def test_long_names_of_runs_take_a_few_rows_and_are_cut_between_words(open
     async with app.run_test(size=(80, 24)) as pilot:
         await begin(app, pilot)
         lines = screen_text(app).splitlines()
-        legend = lines[: next(y for y, line in enumerate(lines) if line.startswith("╭"))]
+        *legend, steady = lines[: next(y for y, line in enumerate(lines) if line.startswith("╭"))]
+        assert steady.startswith(" steady: memory 5,202 · 5,202 · 5,202 · 5,202 MiB, …")
         assert 1 < len(legend) <= 3
         assert " ".join(legend).count(", …") == 4
         assert legend[-1].rstrip().endswith("whole run")

@@ -18,7 +18,17 @@ from dlmon.figures.report.curves import (
     curves_of,
     metric_charts,
 )
-from dlmon.records import Batches, BatchSummary, Cpu, Epoch, Machine, Metrics, Model, ProcessTree
+from dlmon.records import (
+    Batches,
+    BatchSummary,
+    Cpu,
+    Epoch,
+    Gpu,
+    Machine,
+    Metrics,
+    Model,
+    ProcessTree,
+)
 from dlmon.session.session import Session
 from dlmon.statistics.series import Series
 
@@ -242,6 +252,24 @@ def test_a_share_of_the_peak_that_is_not_known_is_no_curve(unknown):
 def test_of_samples_whose_operations_are_counted_the_share_follows_the_samples():
     curves = of_peak(flops_per_sample=1e8, flops_per_token=None)
     assert curves["share of the peak"].series is curves["throughput"].series
+
+
+def test_a_curve_of_the_machine_ends_with_the_last_reading_or_why_there_is_none():
+    records = recorded_session("training")
+    *_, last = (record for record in records if isinstance(record, Machine))
+    gpu = Gpu(0, 3, sm_mhz=1, why={"power_w": "denied"})
+    read = curves_of(folded([*records, replace(last, t=last.t + SECOND, gpus=(gpu,))]), 0)
+    ends = {name: (read[f"GPU 0{name}"].newest, read[f"GPU 0{name}"].why) for name in ENDS}
+    # Not the mean of the last seconds.
+    assert ends == ENDS
+    assert read["CPU"].newest == last.cpu.pct
+
+
+ENDS = {
+    "": (3, ""),
+    " clock": (1, ""),
+    " power": (None, "denied"),
+}
 
 
 def test_what_dlmon_reads_itself_has_a_name_in_words_and_a_metric_of_the_script_its_own():

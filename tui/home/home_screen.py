@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
@@ -55,8 +55,8 @@ class CommandLine(Static):
         await self.run_action("screen.copy_command")
 
 
-# From this width on, the machine stands beside the options.
-_BROAD = 160
+# From this width on, the machine stands beside the options; from this height on, below them.
+_BROAD, _TALL = 160, 36
 # The border and the headings of the recent sessions.
 _FRAME_ROWS = 3
 
@@ -170,13 +170,13 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._hosts.show(hosts)
         self._hosts.display = bool(hosts)
         self._beside = (
-            Vertical(self._form, self._command, self._about),
+            Vertical(self._form, self._command, self._about, id="run"),
             Vertical(self._machine, self._hosts),
         )
         with self.app.batch_update():
             self.remove_class("-first")
             await self.mount(self._recent, after=self._script)
-            await self.query_one("#below").mount(*self._beside)
+            await self.query_one("#below").mount(Container(*self._beside, id="beside"))
             await self.mount(*self.compose_frame())
             self._is_complete = True
             self._arrange()
@@ -212,16 +212,19 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         return self._is_complete and self.focused is not None and self.focused in self._form.stops
 
     def _arrange(self) -> None:
-        """Show the options while a workload is chosen, else the machine; both if they fit."""
+        """Show the options while a workload is chosen, else the machine; both if they fit.
+
+        Beside the machine, or while a workload is chosen, there is room for its description too.
+        """
         if self.focused is None:
             self._script.focus()
         if self._is_complete:
             run, here = self._beside
             is_broad = self.size.width >= _BROAD
-            run.display, here.display = (
-                self._is_choosing or is_broad,
-                is_broad or not self._is_choosing,
-            )
+            here.display = is_broad or not self._is_choosing
+            is_stacked = not (is_broad or self._is_choosing) and self.size.height >= _TALL
+            run.display = self._is_choosing or is_broad or is_stacked
+            self.set_class(is_stacked, "-stacked")
 
     def on_screen_suspend(self) -> None:
         """Stop sampling, unless the screen on top needs these sensors."""

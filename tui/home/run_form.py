@@ -104,8 +104,7 @@ class Choice(Lines, can_focus=True):
         self.action_go(-1 if event.x < _ARROW_WIDTH else 1)
 
 
-_TITLE = "Options"
-_TITLE_OF_CHANGED = "Options ─ ctrl+r resets them"
+_TITLE, _IF_CHANGED = "Options", " ─ ctrl+r resets them"
 _IN_VIEW = ("device", "batch_size", "epochs", "steps", "precision", "data")
 """The options that are shown at first."""
 
@@ -189,6 +188,7 @@ class RunForm(Container):
 
     def show_defaults(self, workload: Workload) -> None:
         self._workload = workload
+        self._put_title()
         self._show_placeholders()
 
     def show_devices(self, machine: MachineFacts) -> None:
@@ -222,10 +222,14 @@ class RunForm(Container):
         self._take_change()
 
     def _take_change(self) -> None:
-        title = _TITLE_OF_CHANGED if self.is_changed else _TITLE
+        self._put_title()
+        self.post_message(self.Edited())
+
+    def _put_title(self) -> None:
+        whose = f"{_TITLE} of {self._workload.name}" if self._workload is not None else _TITLE
+        title = f"{whose}{_IF_CHANGED if self.is_changed else ''}"
         if self.border_title != title:
             self.border_title = title
-        self.post_message(self.Edited())
 
     def _show_hint(self) -> None:
         """Explain the field that has the focus, or its chosen value."""

@@ -342,6 +342,35 @@ async def test_the_last_script_is_run_by_enter_and_a_log_does_not_tell_it(show_h
         assert asked.script.directory == "/work"
 
 
+@pytest.mark.parametrize(
+    ("size", "on_script", "on_workload"),
+    [
+        ((80, 24), (False, True), (True, False)),
+        ((120, 40), (True, True), (True, False)),
+        ((200, 60), (True, True), (True, True)),
+    ],
+)
+async def test_the_options_are_in_sight_where_they_fit_beside_the_machine(
+    show_home, size, on_script, on_workload
+):
+    """The options, and the machine, while the script or a workload is chosen."""
+    async with show_home(size) as shown:
+
+        def in_sight():
+            parts = shown.screen._form, shown.screen._machine
+            return tuple(part.size.height > 0 for part in parts)
+
+        shown.screen.query_one("#script").focus()
+        await press(shown)
+        assert in_sight() == on_script
+        shown.screen.query_one(WorkloadList).focus()
+        await press(shown)
+        assert in_sight() == on_workload
+        shown.screen.query_one("#script").focus()
+        await press(shown)
+        assert in_sight() == on_script
+
+
 async def test_all_options_are_set_to_their_defaults_again(show_home):
     async with show_home(options=RunOptions(batch_size=64, jit="on")) as shown:
 
@@ -349,7 +378,7 @@ async def test_all_options_are_set_to_their_defaults_again(show_home):
             return shown.screen.query_one("#options").border_title
 
         await press(shown, "ctrl+r")
-        assert border() == "Options"
+        assert border() == f"Options of {shown.highlighted}"
         await enter(shown, "epochs", "3")
         await enter(shown, "name", "x")
         shown.screen.query_one("#device").focus()
@@ -357,7 +386,7 @@ async def test_all_options_are_set_to_their_defaults_again(show_home):
         assert "ctrl+r" in border()
         assert "--epochs 3" in shown.text
         await press(shown, "ctrl+r")
-        assert border() == "Options"
+        assert border() == f"Options of {shown.highlighted}"
         assert shown.screen._form.typed.options == RunOptions(batch_size=64, jit="on")
         assert shown.focused == "device"
 

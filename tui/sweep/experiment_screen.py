@@ -149,7 +149,7 @@ class ExperimentScreen(TickingScreen):
             self._go(interrupted=True)
 
     WHY_NOT: ClassVar[Mapping[str, str]] = {
-        "stop": "the sweep is over, or stops already",
+        "stop": "it is over, or stops already",
     }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

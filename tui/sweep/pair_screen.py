@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from rich.cells import cell_len
 from textual.app import ComposeResult
@@ -31,7 +32,9 @@ from dlmon.sweep.runner import SweepRun
 from dlmon.sweep.variants import AS_IT_IS
 from tui.drawing.pair_dots import axis_reach, axis_row, dot_row, interval_row
 from tui.messages import ShowSweptSession
+from tui.screens.question import QuestionScreen
 from tui.sweep.chart import RunCurves
+from tui.sweep.experiment_screen import SweepStopScreen
 from tui.sweep.sweep_screen import SweepProgress, SweepScreen, SweepSentences, SweepTopLine
 from tui.widgets.headline import Headline
 from tui.widgets.lines import (
@@ -264,10 +267,18 @@ def show_headline(headline: Headline, sweep: Sweep, sentences: Sequence[str]) ->
     headline.show(verdict_in_short(sweep), sentences or [_BEFORE_A_PAIR], style)
 
 
+class PairStopScreen(SweepStopScreen):
+    """Answers `stop`, `after` or `stay`."""
+
+    QUESTION = "Stop these pairs?"
+
+
 class PairScreen(SweepScreen):
     """An experiment of pairs, whose runs this screen starts."""
 
     HELP_PAGES = (Path(__file__).with_name("pairs.md"),)
+    STOP: ClassVar[type[QuestionScreen]] = PairStopScreen
+    RUNS: ClassVar[str] = "Pairs are still being run."
 
     def compose_parts(self) -> ComposeResult:
         yield PairTopLine()

@@ -268,5 +268,5 @@ def network(tmp_path_factory, hosts_cache):
 
 
 @pytest.fixture
-def laptop(dlmon_command, network, tmp_path):
-    return Laptop(dlmon_command, network, tmp_path)
+def laptop(dlmon_command, imported_dlmon, network, tmp_path):
+    return Laptop(dlmon_command, imported_dlmon, network, tmp_path)

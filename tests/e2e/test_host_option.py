@@ -35,9 +35,9 @@ def box(network):
 
 
 @pytest.fixture(scope="module")
-def recorded(dlmon_command, network, box, tmp_path_factory, without_keras):
+def recorded(dlmon_command, imported_dlmon, network, box, tmp_path_factory, without_keras):
     """A run on the box that is over, by its id."""
-    laptop = Laptop(dlmon_command, network, tmp_path_factory.mktemp("first"))
+    laptop = Laptop(dlmon_command, imported_dlmon, network, tmp_path_factory.mktemp("first"))
     run = ("run", WORKLOAD, *HOW, "--python", without_keras, *SHORT)
     ran = laptop.dlmon(*run, "--name", "first", "--plain")
     assert ran.returncode == DONE, ran.stderr

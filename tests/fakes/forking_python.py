@@ -1,10 +1,12 @@
 """A Python that has imported modules once, and runs each script in a fork of itself.
 
 Arguments: the modules to import. A line of JSON on stdin names a script, its arguments, its
-environment, where it runs, and the files for what it prints; its exit code is the answer.
+environment, where it runs, and the files for what it prints. The answer is its pid, and once it has
+ended its exit code.
 """
 
 import atexit
+import faulthandler
 import importlib
 import json
 import os
@@ -25,6 +27,7 @@ def become(asked: dict) -> None:
         (2, asked["stderr"], os.O_WRONLY | os.O_CREAT),
     ):
         os.dup2(os.open(name, flags), fd)
+    faulthandler.enable(2)
     script = asked["script"]
     sys.argv = [script, *asked["arguments"]]
     sys.path[0] = str(Path(script).parent)
@@ -53,6 +56,7 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             become(json.loads(line))
+        print(pid, flush=True)
         _, status = os.waitpid(pid, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 

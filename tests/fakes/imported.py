@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+DEADLINE_S = 240.0
 
 
 class Imported:
@@ -32,7 +36,8 @@ class Imported:
             env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            # What has come is not looked for in a buffer.
+            bufsize=0,
         )
 
     def run(
@@ -54,6 +59,8 @@ class Imported:
     ) -> Callable[[], subprocess.CompletedProcess[str]]:
         """Start a script in a fork; return a function that waits for its end."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        answers = self._process.stdout
         files = {name: self._folder / name for name in ("stdout", "stderr")}
         asked = {
             "script": script,
@@ -62,12 +69,15 @@ class Imported:
             "directory": str(directory),
             **{name: str(file) for name, file in files.items()},
         }
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        pid = int(answers.readline())
 
         def end() -> subprocess.CompletedProcess[str]:
-            assert self._process.stdout is not None
-            code = int(self._process.stdout.readline())
+            has_ended, _, _ = select.select([answers], [], [], DEADLINE_S)
+            if not has_ended:
+                # It prints at which lines its threads are.
+                os.kill(pid, signal.SIGABRT)
+            code = int(answers.readline())
             # As they are, also where they are no text.
             printed = {
                 name: file.read_bytes().decode(errors="surrogateescape")
@@ -75,6 +85,7 @@ class Imported:
             }
             for file in files.values():
                 file.unlink()
+            assert has_ended, f"it did not end in {DEADLINE_S:.0f} s: {printed}"
             return subprocess.CompletedProcess([script, *arguments], code, **printed)
 
         return end

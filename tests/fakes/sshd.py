@@ -6,15 +6,13 @@ import contextlib
 import os
 import pwd
 import shutil
-import signal
 import socket
 import subprocess
 from pathlib import Path
 
 import psutil
-import pytest
 from fakes.marks import MARKER, end_marked
-from fakes.sessions import DEADLINE_S, children_of, eventually
+from fakes.sessions import children_of, eventually
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 _CONFIG = """\
@@ -193,8 +191,8 @@ class Network:
 class Laptop:
     """What runs dlmon: with a cache, a state and settings of its own."""
 
-    def __init__(self, command, network, folder):
-        self.command = command
+    def __init__(self, command, imported, network, folder):
+        self.command, self._imported = command, imported
         self.sessions = folder / "state" / "dlmon" / "sessions"
         self.environment = {
             **os.environ,
@@ -205,19 +203,5 @@ class Laptop:
         }
 
     def dlmon(self, *arguments):
-        """Run a command to its end; where that doesn't come, what it had said is in the failure."""
-        process = subprocess.Popen(
-            [self.command, *arguments],
-            env={**self.environment, "PYTHONFAULTHANDLER": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            printed, errors = process.communicate(timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)
-            printed, errors = process.communicate()
-            pytest.fail(f"it did not end in {DEADLINE_S:.0f} s:\n{printed}\n{errors}")
-        return subprocess.CompletedProcess(process.args, process.returncode, printed, errors)
+        """Run a command to its end, in a fork that has imported dlmon."""
+        return self._imported.run(self.command, arguments, Path.cwd(), self.environment)

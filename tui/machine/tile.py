@@ -342,6 +342,9 @@ class MachineTile(Chart):
             self.show_reading, reader, view, axis, times, labelled=labelled, note=note
         )
         tile_axis = coarser(axis, self.plot_columns)
+        if view.is_over and tile_axis is not axis:
+            # Nothing moves any more, so that it can have just the time that is shown.
+            tile_axis = view.axis(self.plot_columns)
         self.axes = axis, tile_axis
         reading = reader(view, axis, tile_axis)
         labels = times(tile_axis) if tile_axis.count else NO_LABELS

@@ -28,10 +28,10 @@ BEGIN = {
 
 @pytest.fixture
 def library(tmp_path, monkeypatch):
-    """Return a function that makes a library called trackio, which the process imports."""
+    """Return a function that makes a library, which the process imports."""
 
-    def write(text):
-        (tmp_path / "trackio.py").write_text(text)
+    def write(text, name="trackio"):
+        (tmp_path / f"{name}.py").write_text(text)
         monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     return write
@@ -103,6 +103,52 @@ def test_rows_and_the_end_reach_the_library(library, start, tmp_path):
     process.ask({**end, "wall": 1.7e9, "step": 6}, soon())
     lines = list(map(json.loads, (tmp_path / "out").read_text().splitlines()))
     assert lines == [[{"dlmon/loss": 0.5}, 5], [{"dlmon/final/wall_s": 9.0}, 6]]
+
+
+WANDB = """
+import json, types
+
+class Run:
+    summary = {}
+    def define_metric(self, *names, **options): pass
+    def log(self, values, step): print(json.dumps(step), file=out)
+    def finish(self, exit_code): out.close()
+
+def init(**options):
+    given = {name: options[name] for name in ("entity", "project", "id", "name", "resume")}
+    print(json.dumps(given), file=out)
+    return Run()
+
+def Settings(**options): return options
+
+api = types.SimpleNamespace(api_key="key")
+"""
+
+
+def test_a_run_of_wandb_is_resumed_in_its_project_and_goes_on_with_its_own_numbers(
+    library, start, tmp_path, monkeypatch
+):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.delenv("WANDB_RUN_ID", raising=False)
+    library(WANDB + f"out = open({str(tmp_path / 'out')!r}, 'w')\n", "wandb")
+    process = start()
+    own = {"id": "a1", "place": "lab/p", "name": None}
+    process.ask({"tracker": "wandb", **BEGIN, "own": own}, soon())
+    process.ask({"rows": [(1, 1.7e9, 5, {"dlmon/loss": 0.5})]}, soon())
+    end = {"figures": {}, "facts": {}, "status": "completed", "wall": 1.7e9, "step": 6}
+    process.ask(end, soon())
+    given, step = map(json.loads, (tmp_path / "out").read_text().splitlines())
+    assert given == {"entity": "lab", "project": "p", "id": "a1", "name": None, "resume": "allow"}
+    assert step is None
+
+
+def test_a_run_of_wandb_takes_no_more_offline(library, start, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_RUN_ID", "a1")
+    library(WANDB, "wandb")
+    with pytest.raises(TrackerError, match="run a1 takes no more offline") as refused:
+        start().ask({"tracker": "wandb", **BEGIN}, soon())
+    assert refused.value.lasts
 
 
 def test_the_python_of_a_script_is_its_first_word_or_named_in_that_file(tmp_path):

@@ -462,17 +462,16 @@ class Tree:
         if card.gpu_id:
             self.add_node(card, card.gpu_id)
 
-    def add_node(self, card: MadeCard, gpu_id: int) -> None:
-        """Add a node of amdkfd: a card, or a part of one."""
+    def add_node(self, card: MadeCard, gpu_id: int, part: int = 0) -> None:
+        """Add a node of amdkfd: a card, or a further part of an MI300X."""
         nodes = self.root / "sys/class/kfd/kfd/topology/nodes"
         number = 1 + (len(list(nodes.iterdir())) if nodes.exists() else 0)
         domain, bus, device = card.bus_id.split(":")
         place = int(bus, 16) << 8 | int(device.split(".")[0], 16) << 3 | int(device[-1])
         node = f"sys/class/kfd/kfd/topology/nodes/{number}"
         self.write(f"{node}/gpu_id", gpu_id)
-        self.write(
-            f"{node}/properties", f"simd_count 96\nlocation_id {place}\ndomain {int(domain, 16)}\n"
-        )
+        lines = "simd_count 96", f"location_id {place | part}", f"domain {int(domain, 16)}"
+        self.write(f"{node}/properties", "\n".join((*lines, *["gfx_target_version 90402"][:part])))
 
     def _write(self, path: Path, value: Any) -> None:
         self.write(str(path.relative_to(self.root)), value)

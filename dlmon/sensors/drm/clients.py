@@ -164,7 +164,11 @@ class Clients:
 
 
 def kfd_nodes(kfd: str) -> Iterator[tuple[int, str]]:
-    """Yield amdkfd's number and the PCI address of each GPU, in the order of ROCm's devices."""
+    """Yield amdkfd's number and the PCI address of each GPU, in the order of ROCm's devices.
+
+    The parts of a divided MI300 or later (gfx942, gfx950) have their number where that of the PCI
+    function is (`kfd_topology_add_device` in drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
+    """
     with suppress(OSError):
         for node in sorted(kernel_files.numeric_names(f"{kfd}/topology/nodes")):
             folder = f"{kfd}/topology/nodes/{node}"
@@ -174,6 +178,8 @@ def kfd_nodes(kfd: str) -> Iterator[tuple[int, str]]:
                 properties = dict(line.split(" ", 1) for line in lines if " " in line)
                 place = int(properties["location_id"])
                 domain = int(properties.get("domain", "0"))
+                if 90400 <= int(properties.get("gfx_target_version", "0")) < 100_000:
+                    place &= ~7
                 if gpu_id:
                     yield gpu_id, f"{domain:04x}:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}"
 

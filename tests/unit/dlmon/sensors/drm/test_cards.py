@@ -242,12 +242,14 @@ def test_a_process_has_its_memory_and_the_share_of_its_busiest_engine(machine):
 
 
 def test_what_a_process_holds_on_the_parts_of_a_card_is_its_memory(machine):
-    # github.com/ROCm/legacy-rocm-build/issues/4750: in CPX mode, an MI300X is eight devices.
+    # github.com/ROCm/legacy-rocm-build/issues/4750: in CPX mode, an MI300X is eight devices;
+    # .../rocm-systems/issues/5805: the part's number is where that of the PCI function is.
     node = machine(drm_tree.mi300x)
     (card,) = node.cards
-    node.tree.add_node(card, 48_427)
+    for part in range(1, 8):
+        node.tree.add_node(card, 48_427 + part, part)
     node.tree.compute(200, card, 4000)
-    node.tree.compute(200, card, 1000, 48_427)
+    node.tree.compute(200, card, 1000, 48_430)
     assert node.slow().gpu_processes == {200: {0: 5000}}
 
 

@@ -12,6 +12,7 @@ from dlmon.records.rocm import (
     ROCR_VISIBLE,
     device_before_hiding,
     gpu_of_device,
+    gpus_by_device,
     visible_variables,
 )
 from dlmon.records.sanitize import quoted
@@ -156,8 +157,9 @@ def choose_device(
     chosen = chosen or [_gpu_numbered(gpu.index, gpus) for gpu in (usable or gpus)[:count]]
     visible = {VISIBLE: ",".join(str(gpu.uuid) for gpu in chosen)}
     if is_amd:
-        of_amd = [gpu.index for gpu in facts.gpus or () if gpu.vendor == "amd"] if facts else []
-        shown = ",".join(str(of_amd.index(gpu.index)) for gpu in chosen)
+        by_device = [gpu.index for gpu in gpus_by_device(facts.gpus or ())] if facts else []
+        # The first device of a GPU that is divided into several.
+        shown = ",".join(str(by_device.index(gpu.index)) for gpu in chosen)
         visible = {ROCR_VISIBLE: shown, HIP_VISIBLE: ",".join(map(str, range(len(chosen))))}
     notice = None
     if visible_before is not None and visible_before != visible.get(variable):

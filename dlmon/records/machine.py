@@ -34,6 +34,7 @@ class GpuFacts:
         vendor: nvidia, amd or intel.
         virtualization: by NVML: none, passthrough, vgpu (a part of a GPU, in a virtual machine),
             host_vgpu or host_vsga (divided among virtual machines).
+        rocm_devices: the devices that ROCm makes of it: several if one of AMD's is divided.
     """
 
     index: int
@@ -50,6 +51,7 @@ class GpuFacts:
     memory_kind: str = "own"
     vendor: str = "nvidia"
     virtualization: str | None = None
+    rocm_devices: int = 1
     why: dict[str, str] = field(default_factory=dict)
 
 

@@ -31,9 +31,15 @@ def device_before_hiding(number: int, environment: Mapping[str, str]) -> str | N
     return device
 
 
-def gpu_of_device(device: str | None, gpus: Sequence[GpuFacts]) -> GpuFacts | None:
-    """Return the GPU of a number or a uuid; the sensors list AMD's in the order of ROCm."""
+def gpus_by_device(gpus: Sequence[GpuFacts]) -> list[GpuFacts]:
+    """Return the GPU of each of ROCm's devices; the sensors list AMD's in the order of ROCm."""
     of_amd = [gpu for gpu in gpus if gpu.vendor == "amd"]
+    return [gpu for gpu in of_amd for _ in range(gpu.rocm_devices)]
+
+
+def gpu_of_device(device: str | None, gpus: Sequence[GpuFacts]) -> GpuFacts | None:
+    """Return the GPU of the number or the uuid of a device of ROCm's."""
+    by_device = gpus_by_device(gpus)
     if device is None or not device.isdecimal():
-        return next((gpu for gpu in of_amd if gpu.uuid == device), None)
-    return of_amd[int(device)] if int(device) < len(of_amd) else None
+        return next((gpu for gpu in by_device if gpu.uuid == device), None)
+    return by_device[int(device)] if int(device) < len(by_device) else None

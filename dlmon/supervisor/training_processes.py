@@ -35,6 +35,7 @@ from dlmon.records import (
     TrackerRun,
     Trainer,
 )
+from dlmon.records.rocm import gpus_by_device
 from dlmon.records.words import VENDORS
 from dlmon.supervisor.connection import ProcessConnection
 from dlmon.system.foreign_processes import is_over
@@ -306,7 +307,8 @@ def with_gpu_number(model: Model, gpus: Sequence[GpuFacts]) -> Model:
     vendor, _, device = (uuid or "").partition(":")
     if vendor in VENDORS:
         of_vendor = [gpu for gpu in gpus if gpu.vendor == vendor]
-        matches = of_vendor[int(device) :][:1] if device.isdecimal() else of_vendor
+        by_device = gpus_by_device(gpus) if vendor == "amd" else of_vendor
+        matches = by_device[int(device) :][:1] if device.isdecimal() else of_vendor
     else:
         # The framework may report only the first characters, as in CUDA_VISIBLE_DEVICES.
         matches = [gpu for gpu in gpus if uuid and gpu.uuid and gpu.uuid.startswith(uuid)]

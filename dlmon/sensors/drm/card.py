@@ -20,7 +20,10 @@ from dlmon.sensors.query import Query, Reader
 # Errors that another reading would return again.
 _SETTLED = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EOPNOTSUPP}
 _INTEL_INTEGRATED = "0000:00:02.0"
-_KNOWN = {"index", "name", "uuid", "bus_id", "state", "memory_kind", "vendor", "why"}
+_KNOWN = {
+    *("index", "name", "uuid", "bus_id", "state", "memory_kind", "vendor", "rocm_devices"),
+    "why",
+}
 _FACTS, _READINGS = (
     [spec.name for spec in fields(record) if spec.name not in _KNOWN] for record in (GpuFacts, Gpu)
 )
@@ -43,6 +46,7 @@ class Card:
         self.state = GpuState.LOST
         self.has_reported_facts = False
         self.uses_system_memory = False
+        self.rocm_devices = 1
         self._settled: dict[str, Reader | str] = {}
 
     @property
@@ -112,6 +116,7 @@ class Card:
             bus_id=self.bus_id,
             state=self.state,
             vendor=self.driver.vendor,
+            rocm_devices=self.rocm_devices,
             **values,
             why=why,
         )

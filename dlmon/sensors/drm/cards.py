@@ -145,6 +145,7 @@ class DrmProvider(Provider):
         rocm = [bus_id for _, bus_id in kfd_nodes(str(self._root / KFD))]
         for added in sorted(new, key=lambda card: _order(card, rocm)):
             added.number = self.first + len(self._cards)
+            added.rocm_devices = max(1, rocm.count(added.bus_id))
             self._cards.append(added)
 
     def _report_losses(self) -> None:

@@ -27,6 +27,8 @@ AMD = MachineFacts(
         GpuFacts(2, "Intel", "PCI-0", vendor="intel"),
     )
 )
+# Each of two cards is divided into eight devices.
+DIVIDED = MachineFacts(gpus=tuple(replace(gpu, rocm_devices=8) for gpu in AMD.gpus[:2]))
 BESIDE_NVIDIA = MachineFacts(gpus=(*TWO_GPUS.gpus, GpuFacts(2, "AMD", "GPU-00", vendor="amd")))
 
 
@@ -223,6 +225,8 @@ def test_only_for_a_run_that_may_use_them_gpus_are_woken(asked, environment, wok
         ("auto", AMD, {"ROCR_VISIBLE_DEVICES": "GPU-11"}, {}, (1,)),
         ("auto", AMD, {"HIP_VISIBLE_DEVICES": "7"}, {}, ()),
         ("cpu", AMD, {}, {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}, ()),
+        ("gpu:1", DIVIDED, {}, {"ROCR_VISIBLE_DEVICES": "8", "HIP_VISIBLE_DEVICES": "0"}, (1,)),
+        ("auto", DIVIDED, {"HIP_VISIBLE_DEVICES": "7"}, {}, (0,)),
         ("auto", BESIDE_NVIDIA, {}, {"CUDA_VISIBLE_DEVICES": "GPU-aaaa"}, (0,)),
         (
             "gpu:2",

@@ -64,6 +64,13 @@ def test_gpus_of_other_vendors_are_found_by_their_order(uuid, number):
     assert with_gpu_number(model("gpu", uuid), gpus).device == number
 
 
+@pytest.mark.parametrize(("device", "number"), [("0", 0), ("7", 0), ("8", 1), ("16", None)])
+def test_a_device_of_a_divided_gpu_is_on_that_gpu(device, number):
+    gpus = [GpuFacts(n, "MI300X", vendor="amd", rocm_devices=8) for n in range(2)]
+    found = with_gpu_number(model("gpu", f"amd:{device}"), gpus)
+    assert found.device == (None if number is None else f"gpu:{number}")
+
+
 @pytest.mark.parametrize(
     ("uuid", "gpus", "why"),
     [

@@ -251,6 +251,8 @@ def test_what_a_process_holds_on_the_parts_of_a_card_is_its_memory(machine):
     node.tree.compute(200, card, 4000)
     node.tree.compute(200, card, 1000, 48_430)
     assert node.slow().gpu_processes == {200: {0: 5000}}
+    (facts,) = DrmProvider(node.tree.root).facts().gpus
+    assert facts.rocm_devices == 8
 
 
 def test_xe_counts_cycles_and_i915_nanoseconds_of_several_engines(machine):

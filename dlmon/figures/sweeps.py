@@ -195,7 +195,7 @@ def running_row(snapshot: Snapshot, learning: Learning) -> RunningRow:
     """Return the current figures of a run of a sweep."""
     rate, loss = snapshot.samples_per_second_now, learning.metrics.get(LOSS)
     return RunningRow(
-        epoch_text(snapshot) or phase_text(snapshot.phase) or STARTING,
+        epoch_text(snapshot) or STARTING,
         None if rate is None else rate.per_second,
         (None, None)
         if loss is None

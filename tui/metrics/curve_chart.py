@@ -102,6 +102,7 @@ class CurveChart(Chart):
         # Only a logarithmic axis has labels of its own.
         is_log = bool(picture.left_labels[1:])
         notes = (
+            "log y" * is_log,
             f"{gaps} × NaN or infinite" * bool(gaps),
             "without values ≤ 0" * (is_log and _has_not_positive(curves, axis)),
         )

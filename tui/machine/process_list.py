@@ -110,6 +110,7 @@ class ProcessList(SortedTable[Process]):
     """The time that a GPU's engines worked is known of some process."""
     _is_whole = False
     """All processes are listed, not only those of a session's table."""
+    _ranks: Mapping[int, int] = {}
     _roles: Mapping[int, str] = {}
     """What tells processes with the same command apart, by pid."""
     _branches: dict[int, str] = {}  # noqa: RUF012 - replaced, never changed
@@ -141,6 +142,7 @@ class ProcessList(SortedTable[Process]):
         self.all_rows, self._state = processes, state
         self._stale, self._over, self._host = view.stale, view.is_over, view.host
         commands = {process.pid: process.command for process in processes or ()}
+        self._ranks = view.ranks
         self._roles = {
             process.pid: f"fork of {process.parent} "
             for process in processes or ()
@@ -253,6 +255,8 @@ class ProcessList(SortedTable[Process]):
         runs += self.cells_of(process, columns[:first_unknown])
         branch = self._branches.get(process.pid, "")
         role = self._roles.get(process.pid, "")
+        # A tree shows whose forks they are.
+        role = role if process.pid in self._ranks or not branch else ""
         room = width - row_width(tuple(runs)) - cell_len(branch + role)
         command = columns[-1].text(process)
         if cell_len(command) > room:

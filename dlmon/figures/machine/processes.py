@@ -40,10 +40,11 @@ def without_folder(command: str | None) -> str | None:
 
 
 def without_interpreter(command: str) -> str:
-    """Return a command from the script or module on, which tells it from others of its kind."""
-    program = program_name(command)
+    """Return a command of Python's from the script or module on, which tells it from others."""
+    program = program_name(command) or ""
     interpreter, _, rest = command.partition(" ")
-    at = rest.find(program) if program is not None and program != interpreter else -1
+    is_script = interpreter.startswith("python") and program != interpreter
+    at = rest.find(program) if is_script else -1
     return rest[at:] if at >= 0 else command
 
 

@@ -121,12 +121,15 @@ def step_split(snapshot: Snapshot, parts: StepParts | None) -> StepSplit | None:
 
 
 def rank_parts(row: RankRow, rows: Sequence[RankRow]) -> list[tuple[str, float, float]]:
-    """Return the parts of a rank's step: the name, its time, and the median time of all ranks."""
-    steps = [other.split.all_ms for other in rows if other.split]
+    """Return the parts of a rank's step: the name, its time, and that of the median rank."""
+    splits = sorted((other.split for other in rows if other.split), key=lambda split: split.own_ms)
+    if row.split is None:
+        return []
+    median_ms = splits[(len(splits) - 1) // 2].all_ms
     return [
-        (name, row.split.all_ms.get(name, 0.0), median_low([step.get(name, 0.0) for step in steps]))
+        (name, row.split.all_ms.get(name, 0.0), median_ms.get(name, 0.0))
         for name in PART_TITLES
-        if row.split is not None and any(step.get(name) for step in steps)
+        if any(split.all_ms.get(name) for split in splits)
     ]
 
 

@@ -195,6 +195,8 @@ def test_a_command_is_shown_without_the_folder_of_its_program(command, text):
         ("python3.11 -u -m workloads.train mnist", "workloads.train mnist"),
         ("python -X dev /home/ada/train.py --lr 1", "train.py --lr 1"),
         ("python -c import time", "python -c import time"),
+        ("python -c run('python')", "python -c run('python')"),
+        ("bash /dev/fd/3", "bash /dev/fd/3"),
         ("python", "python"),
         ("Xorg vt2 -auth /run", "Xorg vt2 -auth /run"),
         ("(a pid of another namespace)", "(a pid of another namespace)"),

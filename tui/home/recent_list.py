@@ -79,11 +79,16 @@ class RecentList(RowList, can_focus=True):
         return session.name, when, session.result, session.change_text, _spark(session.losses)
 
     def _cells(self, width: int) -> list[int]:
-        """Return the cells of each column, 0 for one without content; the result has the rest."""
-        columns = zip(*map(self._texts, self.sessions or ()), strict=True)
+        """Return the cells of each column, 0 for one without content.
+
+        The name has what the results and the others leave, the warnings of results the rest.
+        """
+        columns = [*zip(*map(self._texts, self.sessions or ()), strict=True)]
         widest = [max(map(cell_len, texts)) for texts in columns]
         cells = [n and max(n, len(name)) for n, name in zip(widest, _HEADINGS, strict=True)]
-        cells[0] = min(cells[0], max(_LEAST_NAME, width // 4))
+        results = max(cell_len(text.partition("; ")[0]) for text in columns[_RESULT])
+        others = sum(n + _GAP for n in cells if n) - _GAP - cells[0] - cells[_RESULT]
+        cells[0] = min(cells[0], max(_LEAST_NAME, width // 4, width - others - results))
         others = sum(n + _GAP for n in cells if n) - cells[_RESULT]
         cells[_RESULT] = min(cells[_RESULT], max(0, width + _GAP - others))
         return cells

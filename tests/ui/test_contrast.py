@@ -20,6 +20,9 @@ SCREENS = [
     ("watch", "16-gpus"),
     ("gpus", "in-depth"),
     ("gpus", "2-gpus-in-depth"),
+    ("gpus", "8-gpus-in-depth"),
+    ("metrics", "training"),
+    ("ranks", "waiting-for-rank"),
 ]
 
 

@@ -139,7 +139,7 @@ class EpochTable(FollowingLines, RowList):
 
     def _show_titles(self) -> None:
         is_synthetic = self._model is not None and self._model.data == "synthetic"
-        data = ["synthetic data"] * is_synthetic
+        data = ["synthetic, learnable data"] * is_synthetic
         right, *more = [*self._newest_metric, *data] or [""]
         self.set_titles(units.plural(self._noun).capitalize(), self._notes(), right, tuple(more))
 

@@ -247,7 +247,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         unsearched = [] if self._typed else curves
         steady = [name for name in unsearched if self._is_steady(name, of_time)]
         self._show_steady(steady, of_time)
-        self._lay_out({name: curves[name] for name in curves if name not in steady})
+        self._lay_out({name: curves[name] for name in curves if name not in steady}, [*curves])
         columns = self.plot_columns
         if columns < 1:
             self._show_runs("")
@@ -286,7 +286,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
     def arrange_panes(self) -> None:
         self.call_after_refresh(self.tick)
 
-    def _lay_out(self, names: Collection[str]) -> None:
+    def _lay_out(self, names: Collection[str], order: Sequence[str]) -> None:
         """Show a chart for each name that matches the filter; the grid scrolls if it must."""
         grid = self.query_one(ChartGrid)
         groups = list(dict.fromkeys(filter(None, map(group_of, names))))
@@ -312,6 +312,12 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         grid.styles.grid_rows = "1fr" if has_room else str(_LEAST_HEIGHT)
         if new:
             grid.mount_all([self._charts[name] for name in new])
+            # What comes later has its place among the others: a loss before the machine.
+            known = [name for name in order if name in self._charts]
+            gone = [name for name in self._charts if name not in known]
+            self._charts = {name: self._charts[name] for name in (*known, *gone)}
+            places = {chart: place for place, chart in enumerate(self._charts.values())}
+            grid.sort_children(key=lambda chart: places[chart])  # type: ignore[index]
             self.call_after_refresh(self._mounted)
 
     def _is_searched(self, name: str) -> bool:

@@ -68,6 +68,10 @@ async def test_a_metric_that_comes_later_gets_a_chart_and_its_name_is_no_markup(
         follower.session.add(Metrics(follower.session.last_t + 1, {MARKUP: 0.5}))
         await begin(app, pilot)
         assert len(app.screen.query(CurveChart)) == before + 1
+        # It comes before those of the machine, also for the arrow keys.
+        shown = names(app)
+        assert shown.index(MARKUP) < shown.index("throughput") < shown.index("CPU")
+        assert [*app.screen.query(CurveChart)] == app.screen._visible_charts
         await pilot.press("slash", *"[b]lo")
         await begin(app, pilot)
         assert "[b]loss[/x] [@click" in screen_text(app)

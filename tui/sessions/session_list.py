@@ -38,6 +38,8 @@ from tui.widgets.lines import (
     STRONG,
     TextRow,
     TextRun,
+    first_parts,
+    least_part,
     whole_parts,
     wrapped,
 )
@@ -51,6 +53,7 @@ _STATUS_STYLES = {
     Status.UNKNOWN: MUTED,
 }
 _LEAST_WHAT, _LEAST_TIME = 24, len("10.17 s ± 0.01 per epoch")
+_LEAST_OF_SWEEP = 12
 _SHARE = 3
 """What trained and its result have at least these cells, and a third of the width."""
 _SAYS_NOTHING_ALONE = ("device", "host")
@@ -214,8 +217,11 @@ class SessionList(SortedTable[Recorded]):
         if isinstance(entry, SweepEntry):
             state = "" if entry.status == Status.COMPLETED else f"{entry.status}: "
             return (*runs, (first_words(f"{state}{sweep_outcome(entry)}", room), STRONG))
-        of_sweep = "" if run is None else f"  {run.text}"
-        result = whole_parts(self._result_of(entry), room - cell_len(of_sweep))
+        of_sweep, text = "" if run is None else f"  {run.text}", self._result_of(entry)
+        # No figure is cut for what was varied, which the command may tell too.
+        result = whole_parts(text, max(room - cell_len(of_sweep), cell_len(least_part(text))))
+        left = room - cell_len(result)
+        of_sweep = first_parts(of_sweep, left, ", ") if left >= _LEAST_OF_SWEEP else ""
         return (*runs, (result, style), (of_sweep if result else of_sweep.lstrip(), MUTED))
 
     def _result_of(self, entry: SessionEntry) -> str:

@@ -312,9 +312,16 @@ def whole_parts(text: str, width: int) -> str:
     """Return the parts of a text, apart by "; ", that fit; of the first one at least its words."""
     whole = fitting_parts(text, width) or text.partition("; ")[0]
     if cell_len(whole) > width:
-        # The unit of a figure says more than its band.
-        whole = _BAND.sub("", whole)
+        whole = least_part(whole)
     return first_words(whole, max(1, width))
+
+
+def least_part(text: str) -> str:
+    """Return the first part of a text, apart by "; ", without the band of its figure.
+
+    The unit of a figure says more than its band.
+    """
+    return _BAND.sub("", text.partition("; ")[0])
 
 
 def without_detail(text: str, width: int) -> str:

@@ -249,6 +249,13 @@ async def test_the_runs_of_a_sweep_stand_below_it_and_each_is_shown_in_detail(lo
         ]
 
 
+async def test_the_figure_of_a_run_of_a_sweep_is_whole_where_room_is_little(log_dir, swept):
+    shown = with_sweeps(log_dir)
+    async with shown.on((60, 24)):
+        run = next(row for row in shown.rows("#sessions") if row.startswith("╰"))
+        assert run.endswith("5.66 s per run")
+
+
 async def test_enter_asks_whether_a_sweep_goes_on_and_shows_a_session(log_dir, swept):
     shown = with_sweeps(log_dir)
     async with shown.on((120, 40)):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tui.widgets.lines import whole_parts
+from tui.widgets.lines import least_part, whole_parts
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,4 @@ def test_the_band_of_a_figure_goes_before_its_unit():
     text = "stopped: 10.66 s ± 0.01 per epoch"
     assert whole_parts(text, 33) == text
     assert whole_parts(text, 30) == "stopped: 10.66 s per epoch"
+    assert least_part(f"{text}; too short") == "stopped: 10.66 s per epoch"

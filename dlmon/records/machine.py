@@ -34,7 +34,7 @@ class GpuFacts:
         vendor: nvidia, amd or intel.
         virtualization: by NVML: none, passthrough, vgpu (a part of a GPU, in a virtual machine),
             host_vgpu or host_vsga (divided among virtual machines).
-        rocm_devices: the devices that ROCm makes of it: several if one of AMD's is divided.
+        rocm_devices: number of ROCm's devices that it is: several if a GPU of AMD's is divided.
     """
 
     index: int

@@ -69,6 +69,7 @@ EXPORTED = {
     ("SweepGoOnScreen", "m"): "metrics",
     ("ExportScreen", "e"): "export",
     ("SweepStopScreen", "e"): "export",
+    ("PairStopScreen", "e"): "export",
 }
 # Where there is no table to sort, it is the output that o stands for.
 WITHOUT_TABLES = {("LiveScreen", "o"): "sort(1)", ("ReplayScreen", "o"): "sort(1)"}
@@ -162,6 +163,7 @@ def test_no_letter_stops_a_run_without_a_question():
     assert stopping == {
         *("QuitScreen", "StopScreen", "AgainScreen", "OutOfQueueScreen"),
         "SweepStopScreen",
+        "PairStopScreen",
         "SweepGoOnScreen",
         "TryStopScreen",
         # Its jobs go on either way.

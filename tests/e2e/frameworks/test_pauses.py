@@ -15,6 +15,10 @@ def pauses_of(ran, kind):
     name = "checkpoint" if kind == "beside" else kind
     recorded = [one for one in ran.process.of(NamedPause) if one.name == name]
     recorded = [one for one in recorded if bool(one.beside) == (kind == "beside")]
+    if kind == "garbage":
+        # torch.compile collects garbage, too, which takes long on a busy machine.
+        compiles = seen["compile"]
+        recorded = [r for r in recorded if not any(a <= r.t and r.end <= b for a, b in compiles)]
     within = [
         [one for one in recorded if begin <= one.t and one.end <= end] for begin, end in seen[kind]
     ]

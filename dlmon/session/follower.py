@@ -230,7 +230,7 @@ class SessionFollower(SessionSource):
         if self.status == Status.INTERRUPTED:
             if self._follower.was_cut:
                 return "the log was cut short by another program, and holds no result"
-            interrupted = "interrupted: the process that recorded it ended without a result"
+            interrupted = "interrupted: dlmon's process ended without a result"
             may_run = "; the script may still run" if self.session.header.is_script else ""
             return f"{interrupted}{may_run}"
         if self.running and self.why_unwritten is not None:

@@ -45,7 +45,7 @@ from dlmon.session.limits.evidence import (
     Evidence,
     Tone,
 )
-from dlmon.session.limits.rules import LESS_WORK
+from dlmon.session.limits.rules import LESS_WORK, TO_COMPILE
 from dlmon.session.machine_history import facts_of_gpu
 from dlmon.session.snapshot import Snapshot, is_stalled
 
@@ -70,6 +70,7 @@ _NEXT = {
     OPENING: _STARTING,
     "silent": "look at the machine that it runs on",
     "stopping": "wait for its end",
+    "evaluates": "wait for its result",
     "gpu-lost": "see which processes use it (p)",
     "no-training": "let its loop call dlmon.step(), if it trains",
     "gpu": LESS_WORK,
@@ -133,7 +134,10 @@ def headline_of(
     over = not is_running or snapshot.result is not None
     headline = _state(snapshot, over, status, problem) or _limited(snapshot, over)
     next_steps = _NEXT if over else _NEXT | _NEXT_WHILE_RUNNING
-    return replace(headline, advice=headline.advice or next_steps.get(headline.rule, ""))
+    advice = headline.advice or next_steps.get(headline.rule, "")
+    for text in TO_COMPILE if snapshot.compiles else ():
+        advice = advice.replace(text, "")
+    return replace(headline, advice=advice)
 
 
 def _limited(snapshot: Snapshot, over: bool) -> Headline:
@@ -159,13 +163,12 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
         lead = _largest_part(snapshot, lead)
         reasons = lead.reasons
     if lead.rule == "gpu-lost" and snapshot.samples_per_second_now is not None:
-        reasons = (*reasons, "its steps go on")
+        reasons = (*reasons, "the run still steps")
     # What makes a run useless leads whatever it does.
     is_between = not over and KINDS[lead.rule].tone is not Tone.BAD
     if is_between and (trained := trained_text(snapshot)):
-        advice = limit.advice or _NEXT.get(lead.rule, "")
         lasts = units.short_clock(snapshot.phase_s)
-        return Headline("evaluates", lasts, (f"{trained} ({lead.title})",), advice)
+        return Headline("evaluates", lasts, (f"{trained} ({lead.title})",))
     if is_between and snapshot.phase == "opening" and snapshot.phase_s >= _OPENING_S:
         return _opening(snapshot, lead.title)
     of_lead = replace(lead, reasons=reasons, advice=limit.advice)
@@ -177,8 +180,8 @@ def _largest_part(snapshot: Snapshot, unclear: Evidence) -> Evidence:
     rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), 1)
     largest, has_parts = sorted(rows, key=lambda row: -row.share)[:2], snapshot.step_parts
     if largest and largest[0].part is TimePart.TRAINING and largest[0].share >= _MOSTLY:
-        unmeasured = "" if has_parts else "; parts not measured"
-        reasons = (f"of the time{unmeasured}", *unclear.reasons)
+        unmeasured = () if has_parts else ("parts not measured",)
+        reasons = ("of the time", *unmeasured, *unclear.reasons)
         return Evidence(STEPS, f"{largest[0].percent} %", reasons)
     steps = "" if has_parts else " (parts not measured)"
     texts = " and ".join(
@@ -235,10 +238,11 @@ def _interrupted(snapshot: Snapshot, problem: str | None) -> Headline:
     ended, at = _INTERRUPTED.sub("", problem or "it ended without a result"), ""
     if stall is not None and is_stalled(stall.seconds, snapshot.regular_steps):
         stood = _where(stall, snapshot).partition(" →")[0]
-        at = f"it stood for {units.short_clock(stall.seconds)} {stood}"
+        at = f"stalled {units.short_clock(stall.seconds)} {stood}"
+        ended = f"then {ended}"
     elif progress is not None and snapshot.batches:
         step = step_text(progress.step, progress.steps, None)
-        at = " of ".join(filter(None, (f"after {step}", epoch_text(snapshot))))
+        at = " in ".join(filter(None, (f"after {step}", epoch_text(snapshot))))
     reasons = ("; ".join(filter(None, (at, ended))),)
     # Nobody ends a script together with the process that records it.
     advice = _SCRIPT_MAY_RUN if snapshot.header.is_script else _INTERRUPTED_NEXT

@@ -45,14 +45,20 @@ def doing_rows(snapshot: Snapshot) -> tuple[StartRow, ...]:
         waits = tree.cpu_wait_pct or 0.0
         waiting = f"waits {waits:.0f} %" if waits >= _LEAST_WAIT_PCT else ""
         rows.append(
-            StartRow("CPU", busy / cores, f"{busy:.1f} of {units.counted(cores, 'core')}", waiting)
+            StartRow(
+                "CPU",
+                busy / cores,
+                f"this run {busy:.1f} of {units.counted(cores, 'core')}",
+                waiting,
+            )
         )
     if tree.rss_mib is not None:
         total_mib = machine.memory_limit_mib or machine.memory_mib
         share = tree.rss_mib / total_mib if total_mib else 0.0
-        rows.append(StartRow("memory", share, units.memory_in_use(tree.rss_mib, total_mib), ""))
+        held = f"this run {units.memory_in_use(tree.rss_mib, total_mib)}"
+        rows.append(StartRow("memory", share, held, ""))
     if tree.read_mib_s is not None:
-        rows.append(StartRow("reads", 0.0, f"{tree.read_mib_s:.0f} MiB/s", ""))
+        rows.append(StartRow("reads", 0.0, f"this run {tree.read_mib_s:.0f} MiB/s", ""))
     return tuple(rows)
 
 

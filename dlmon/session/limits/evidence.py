@@ -147,7 +147,7 @@ class Evidence:
     @property
     def title(self) -> str:
         """The name with its figure: YOUR CODE 67 %."""
-        return f"{self.name} {self.figure}".rstrip()
+        return f"{self.name}{',' * bool(self.whom and self.figure)} {self.figure}".rstrip()
 
     @property
     def reason(self) -> str:

@@ -31,8 +31,11 @@ THREADS_TIME = (0.9, 1.25)
 # A run hardly waits for a GPU below this utilisation.
 IDLE_GPU_PCT = 20.0
 NAMED_CORES = 0.1
-FEWER_KERNELS = "run fewer, larger kernels: compile the model, or use CUDA graphs"
-LESS_WORK = "only less work helps: lower precision, a compiled model, or a smaller one"
+_COMPILED, _COMPILE = "a compiled model, ", "compile the model, or "
+LESS_WORK = f"only less work helps: lower precision, {_COMPILED}or a smaller one"
+FEWER_KERNELS = f"run fewer, larger kernels: {_COMPILE}use CUDA graphs"
+TO_COMPILE = (_COMPILED, _COMPILE)
+"""The advice to compile, within other advice."""
 PIN_ADVICE = "load with pin_memory=True, and copy the batch with non_blocking=True"
 IDLE_PCT = 10.0
 
@@ -114,6 +117,28 @@ def _use_a_gpu(run: RunSamples) -> str:
     for index, most_pct in idle[:1]:
         return f"train on GPU {index}, if the framework can use it: at most {most_pct} % busy"
     return ""
+
+
+def _idle_gpus(run: RunSamples) -> str:
+    """Return the advice to train on more GPUs; empty unless others of the same model are idle."""
+    names = {gpu.index: gpu.name for gpu in run.facts.gpus or ()}
+    name = None if run.gpu_facts is None else run.gpu_facts.name
+    alike = [index for index in names if name is not None and names[index] == name]
+    idle = [index for index in alike if index not in run.gpu_numbers and _is_idle(run, index)]
+    if not idle:
+        return ""
+    are = run.verb("is" if len(idle) == 1 else "are", "was" if len(idle) == 1 else "were")
+    return f"train on more GPUs, if it may use them: {len(idle)} of {len(alike)} {are} idle"
+
+
+def _is_idle(run: RunSamples, index: int) -> bool:
+    """Return whether nobody computes on a GPU, or holds its memory."""
+    gpus = [gpu for sample in run.samples for gpu in sample.gpus or () if gpu.index == index]
+    busy_pcts = [gpu.utilization_pct for gpu in gpus if gpu.utilization_pct is not None]
+    used_mib = [gpu.memory_used_mib for gpu in gpus if gpu.memory_used_mib is not None]
+    if min(len(busy_pcts), len(used_mib)) < MIN_SAMPLES:
+        return False
+    return max(busy_pcts) < IDLE_PCT and max(used_mib) < SHARED_GPU_MIB
 
 
 def own_cpus(run: RunSamples) -> Evidence | None:
@@ -275,13 +300,15 @@ def _one_gpu_lost(samples: Sequence[Machine], newest: Machine, number: int) -> E
         return None
     why = newest.why.get("gpus") if latest is None else latest.why.get("utilization_pct")
     reason = clean(why or "", LONGEST_REASON) or (str(state) if may_answer else "no reason known")
+    # The name of the finding says already that it is lost.
+    because = "" if reason == GpuState.LOST else f": {reason}"
     read_ns = [
         s.t for s, row in zip(samples, rows, strict=True) if row is not None and _is_read(row)
     ]
     lost_s = (newest.t - read_ns[-1]) / 1e9 if read_ns else 0.0
     figure = f"{lost_s:.0f} s" if lost_s >= 1 else ""
     advice = "" if reason.startswith(str(GpuState.ASLEEP)) else _LOST_ADVICE
-    return Evidence("gpu-lost", figure, (f"GPU {number} gives no readings now: {reason}",), advice)
+    return Evidence("gpu-lost", figure, (f"GPU {number} gives no readings now{because}",), advice)
 
 
 def _row_of(sample: Machine, index: int) -> Gpu | None:
@@ -331,7 +358,7 @@ def gpu_works(run: RunSamples) -> Evidence | None:
     if of_power is not None and of_power >= near:
         works = run.gpu_verb("works", "work", "worked")
         reasons = (f"{name} {works} near {run.gpu_its} power limit", *power)
-        return Evidence("gpu-near-power", figure, reasons, share=share)
+        return Evidence("gpu-near-power", figure, reasons, _idle_gpus(run), share)
     at_power = [f"at {watts}" for watts in power]
     if (of_counter := _by_counters(run)) is not None:
         return replace(of_counter, reasons=(*of_counter.reasons, *at_power, *often), share=share)
@@ -339,6 +366,7 @@ def gpu_works(run: RunSamples) -> Evidence | None:
     if of_power is not None and of_power < LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each kernel more to do.
         advice = _larger_batch(run)
+    advice = advice or _idle_gpus(run)
     return Evidence("gpu", figure, (f"{name} {run.gpu_is} busy", *at_power), advice, share)
 
 
@@ -358,7 +386,7 @@ def _by_counters(run: RunSamples) -> Evidence | None:
     tensor_pct = run.gpu_mean(lambda gpu: gpu.tensor_pct)
     if tensor_pct is not None and run.reaches(tensor_pct, TENSOR_PCT):
         reason = f"{name} {run.gpu_is} busy with matrix products"
-        return Evidence("gpu-tensor", f"{tensor_pct:.0f} %", (reason,))
+        return Evidence("gpu-tensor", f"{tensor_pct:.0f} %", (reason,), _idle_gpus(run))
     sm_pct = run.gpu_mean(lambda gpu: gpu.sm_active_pct)
     if sm_pct is None or not run.is_below(sm_pct, FEW_SMS_PCT):
         return None
@@ -540,7 +568,7 @@ def own_code(run: RunSamples) -> Evidence | None:
         line = code.places[0]
         place = place_text(line.script, line.inner)
         looks = f"{line.looks} of {code.samples} samples"
-        reasons = (place, _about(run.parts, line.looks / code.samples), looks)
+        reasons = (place, _of_line(run.parts, line.looks / code.samples), looks)
         advice = f"take {place.partition(' in ')[0]} out of the loop, or run it every few steps"
     return Evidence(OWN_CODE, f"{100 * share:.0f} %", reasons, advice, share)
 
@@ -581,11 +609,11 @@ def part_text(parts: StepParts | None, *names: str) -> str:
     return f"{' and '.join(listed)} of {step:.{digits}f} {unit} a step"
 
 
-def _about(parts: StepParts | None, share: float) -> str:
-    """Return the time of a share of the stack's samples, and of a whole step."""
+def _of_line(parts: StepParts | None, share: float) -> str:
+    """Return the time that a line takes in a step, by its share of the stack's samples."""
     assert parts is not None
     step, digits, unit = _step(parts)
-    return f"about {share * step:.{max(0, digits - 1)}f} of {step:.{digits}f} {unit} a step"
+    return f"this line about {share * step:.{max(0, digits - 1)}f} {unit} a step"
 
 
 def _step(parts: StepParts) -> tuple[float, int, str]:

@@ -22,6 +22,7 @@ from dlmon.records import (
 )
 from dlmon.session.gaps import Gap, GapKind
 from dlmon.session.limits.evidence import KINDS, Evidence, Limit, Tone
+from dlmon.session.limits.rules import FEWER_KERNELS
 
 SECOND = 1_000_000_000
 TRAINING = folded(recorded_session("training")).snapshot()
@@ -206,7 +207,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
     [
         (
             "own-script",
-            "YOUR CODE 70 %: train_resnet.py:118 in augment, about 11 of 18.2 ms a step, "
+            "YOUR CODE 70 %: train_resnet.py:118 in augment, this line about 11 ms a step, "
             "60 of 100 samples",
             "take train_resnet.py:118 out of the loop, or run it every few steps",
         ),
@@ -218,7 +219,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         *(
             (
                 name,
-                "WAITING FOR RANK 5 49 %: it waits 9.95 ms a step for data, others 1.05 ms",
+                "WAITING FOR RANK 5, 49 %: it waits 9.95 ms a step for data, others 1.05 ms",
                 "look for what rank 5 loads more slowly: its data, its CPUs, its disk",
             )
             for name in ("waiting-for-rank", "ranks-without-sensors")
@@ -231,7 +232,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         (
             "evaluating",
             "EVALUATING 0:00: after 3 epochs of training (GPU-BOUND 97 %)",
-            "only less work helps: lower precision, a compiled model, or a smaller one",
+            "wait for its result",
         ),
         (
             "opening",
@@ -247,7 +248,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "no-gpu",
-            "STEPS 74 %: of the time; parts not measured, "
+            "STEPS 74 %: of the time, parts not measured, "
             "this run 2.9 of 8 cores, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
@@ -255,7 +256,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         (
             # Its busiest thread takes a third of its CPU time.
             "slow-cpu",
-            "STEPS 87 %: of the time; parts not measured, "
+            "STEPS 87 %: of the time, parts not measured, "
             "this run 2.9 of 8 cores, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow, "
             "busiest thread 96 % of a core",
@@ -263,7 +264,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "lost-gpu",
-            "GPU LOST 6 s: GPU 0 gives no readings now: lost, its steps go on",
+            "GPU LOST 6 s: GPU 0 gives no readings now, the run still steps",
             "look for its error in the kernel's log (dmesg)",
         ),
     ],
@@ -287,6 +288,23 @@ def test_steps_without_readings_of_the_machine_have_a_limit():
         assert headline_of(snapshot, not is_over).title == "DATA-BOUND 58 %"
 
 
+def test_a_run_that_compiled_is_not_advised_to_compile():
+    headline = of_state("training")
+    assert headline.advice == "only less work helps: lower precision, or a smaller one"
+    kernels = Limit((Evidence("gpu-kernels", "", ("GPU 0 is busy",), FEWER_KERNELS),))
+    eager = folded(STATES["own-script"].records).snapshot()
+    for snapshot, advice in (
+        (TRAINING, "run fewer, larger kernels: use CUDA graphs"),
+        (eager, FEWER_KERNELS),
+    ):
+        assert headline_of(replace(snapshot, limit=kernels), True).advice == advice
+
+
+def test_a_run_on_one_of_many_idle_gpus_is_advised_to_use_more():
+    advice = of_state("16-gpus").advice
+    assert advice == "train on more GPUs, if it may use them: 15 of 16 are idle"
+
+
 def test_a_script_that_nobody_ended_is_not_to_be_run_beside_itself():
     advice = of_state("stalled-and-over", is_over=True).advice
     assert advice == "see if the script still runs (ps) before you run it again"
@@ -295,11 +313,11 @@ def test_a_script_that_nobody_ended_is_not_to_be_run_beside_itself():
 
 def test_an_interrupted_run_says_how_far_it_was_and_where_it_stood():
     assert of_state("interrupted", is_over=True).reason == (
-        "after step 250 of 500 of epoch 2/3; it ended without a result"
+        "after step 250 of 500 in epoch 2/3; it ended without a result"
     )
     assert of_state("stalled-and-over", is_over=True).reason == (
-        "it stood for 1:15 at step 107 of epoch 2: train_resnet.py:88 in save; "
-        "it ended without a result"
+        "stalled 1:15 at step 107 of epoch 2: train_resnet.py:88 in save; "
+        "then it ended without a result"
     )
 
 

@@ -27,12 +27,12 @@ def test_each_part_has_its_time_so_far_and_what_it_took_last_time():
 def test_what_it_uses_meanwhile_is_shown_until_a_step_has_ended():
     rows = doing_rows(STARTS)
     assert [(row.name, row.now) for row in rows] == [
-        ("CPU", "2.8 of 8 cores"),
-        ("memory", "1.9 of 32.0 GiB"),
+        ("CPU", "this run 2.8 of 8 cores"),
+        ("memory", "this run 1.9 of 32.0 GiB"),
     ]
     limited = replace(STARTS.header.machine, memory_limit_mib=4_096)
     of_limit = replace(STARTS, header=replace(STARTS.header, machine=limited))
-    assert doing_rows(of_limit)[1].now == "1.9 of 4.0 GiB"
+    assert doing_rows(of_limit)[1].now == "this run 1.9 of 4.0 GiB"
     assert doing_rows(TRAINING) == ()
 
 

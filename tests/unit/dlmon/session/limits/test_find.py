@@ -318,7 +318,8 @@ SAID = {
             **step(backward_us=28),
         ),
         said(
-            "YOUR CODE 67 %: train.py:41 in train, about 13 of 20.0 ms a step, 94 of 144 samples.",
+            "YOUR CODE 67 %: train.py:41 in train, this line about 13 ms a step, "
+            "94 of 144 samples.",
             on_cores(4, 1.0, 0.1),
             "take train.py:41 out of the loop, or run it every few steps",
             code=CodeSamples(1, 144, (SLEEP,)),
@@ -886,10 +887,32 @@ def test_several_gpus_that_train_are_one_limit():
     assert both_lost.text.startswith("GPU LOST: GPU 1 gives no readings now")
 
 
+FREE_GPU = Gpu(index=1, utilization_pct=0, memory_used_mib=3)
+
+
+@pytest.mark.parametrize(
+    ("other", "name", "is_advised"),
+    [
+        (FREE_GPU, "GTX", True),
+        (FREE_GPU, "GT 710", False),
+        (replace(FREE_GPU, utilization_pct=60), "GTX", False),
+        (replace(FREE_GPU, memory_used_mib=4_096), "GTX", False),
+        (replace(FREE_GPU, utilization_pct=None), "GTX", False),
+    ],
+    ids=["idle", "another model", "busy", "held by somebody", "not read"],
+)
+def test_a_busy_gpu_is_to_be_joined_by_idle_ones_of_its_model(other, name, is_advised):
+    facts = MachineFacts(cores=4, gpus=(GpuFacts(0, "GTX"), GpuFacts(1, name)))
+    sample = replace(with_gpu(), gpus=(BUSY_GPU, other))
+    advice = "train on more GPUs, if it may use them: 1 of 2 is idle" if is_advised else ""
+    assert find_limit(samples_of(sample), facts, (0,)).lead.advice == advice
+
+
 @pytest.mark.parametrize(
     ("gone", "reason"),
     [
-        (unread(CAPPED, "lost", GpuState.LOST), "lost"),
+        # Its name says already that it is lost.
+        (unread(CAPPED, "lost", GpuState.LOST), ""),
         (unread(CAPPED, "asleep (runtime power management)"), "asleep (runtime power management)"),
         (HUNG, "lost: no sample for 3 s"),
         (replace(CAPPED, gpus=()), "no reason known"),
@@ -899,7 +922,7 @@ def test_several_gpus_that_train_are_one_limit():
 def test_of_a_gpu_that_gives_no_readings_nothing_is_said_that_it_did(gone, reason):
     limit = seen(*[CAPPED] * 20, gone)
     assert rules(limit) == ["gpu-lost"]
-    assert limit.text == f"GPU LOST 1 s: GPU 0 gives no readings now: {reason}."
+    assert limit.text == f"GPU LOST 1 s: GPU 0 gives no readings now{': ' * bool(reason)}{reason}."
     assert ("dmesg" in limit.advice) is not reason.startswith("asleep")
     assert "power cap" not in " ".join((limit.text, *limit.also))
     # Also where that comes after the training that is looked at.

@@ -51,14 +51,14 @@ def ranks(
 def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait_for():
     held = rank_holds_up(ranks([2.0, 41.0, 2.2, 1.8]), is_over=False)
     assert held.text == (
-        "WAITING FOR RANK 1 78 %: rank 1 on n1 waits 41.0 ms a step for data, others 2.00 ms"
+        "WAITING FOR RANK 1, 78 %: rank 1 on n1 waits 41.0 ms a step for data, others 2.00 ms"
     )
     assert (
         held.advice == "look for what rank 1 on n1 loads more slowly: its data, its CPUs, its disk"
     )
     over = rank_holds_up(ranks([41.0, 2.0, 2.0]), is_over=True)
     assert over.text == (
-        "WAITING FOR RANK 0 78 %: it waited 41.0 ms a step for data, others 2.00 ms"
+        "WAITING FOR RANK 0, 78 %: it waited 41.0 ms a step for data, others 2.00 ms"
     )
     of_two = rank_holds_up(ranks([41.0, 2.0]), is_over=False)
     assert of_two.reasons == ("it waits 41.0 ms a step for data, the other 2.00 ms",)
@@ -67,7 +67,7 @@ def test_the_rank_that_waits_longer_for_its_own_data_is_the_one_that_others_wait
 def test_the_rank_that_takes_longer_by_itself_is_what_others_wait_for_in_backward():
     ranks_of_three = ranks([2.0, 2.1, 2.2], work_ms=(3.0, 33.0, 3.2))
     held = rank_holds_up(ranks_of_three, is_over=False)
-    assert held.title == "WAITING FOR RANK 1 60 %"
+    assert held.title == "WAITING FOR RANK 1, 60 %"
     # Its backward takes 17 ms, and so much of that of the others is no waiting.
     assert held.reasons == (
         "rank 1 on n1 works 50.0 ms a step, others 20.1 ms",

@@ -95,7 +95,7 @@ def _activity(key: str, label: str, name: str = "", is_compared: bool = True) ->
 QUANTITIES = (
     Quantity(
         "run_seconds",
-        unit="seconds per run after its start",
+        unit="seconds per run without its start",
         per="run",
         is_compared=False,
         is_reported=True,

@@ -55,6 +55,11 @@ def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
     return " and ".join(part for part in parts if part in why) or None
 
 
+def is_first_epoch(timing: Timing | None) -> bool:
+    """Return whether a time is that of the first epoch alone."""
+    return isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out
+
+
 @record(frozen=True)
 class ComparisonRow:
     """One line of a comparison.
@@ -129,7 +134,8 @@ def compare(
     """Return this run, earlier ones and published times as rows.
 
     Rows of the same work come first, then others, each sorted by speed. A projection that lacks a
-    part comes last of its kind. A value that is zero, negative or infinite has no row.
+    part comes last of its kind, as does an epoch that includes the compilation. A value that is
+    zero, negative or infinite has no row.
 
     Args:
         metric: a metric of `published.csv`, or `step_ms`, which compares with the batch times of
@@ -177,9 +183,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         badges.append(f"projected{from_steps}")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
-    is_first = (
-        isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out
-    )
+    is_first = is_first_epoch(timing)
     if is_first:
         badges.append("1 epoch, compile included" if run.compiles else "first epoch only")
     is_this = kind == "this"
@@ -204,7 +208,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
 
 def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
     """Return a sort key: comparable rows first, then this run before others."""
-    incomplete, unlike = row.missing is not None, not row.comparable
+    incomplete, unlike = row.missing is not None or row.includes_compile, not row.comparable
     group = (unlike, unlike and row.kind != "this", incomplete)
     return (*group, row.pace, KINDS.index(row.kind), row.label)
 

@@ -151,7 +151,7 @@ def test_a_run_on_a_host_is_named_outlives_its_screen_and_is_stopped_from_here(
     with PseudoTerminal(
         [laptop.command, "attach", "--host", "box", running], laptop.environment
     ) as terminal:
-        terminal.wait_for(b"Seconds per run after its start")
+        terminal.wait_for(b"Seconds per run without its start")
         terminal.press("q")
         assert terminal.process.wait(DEADLINE_S) == DONE
         attach = f"dlmon attach --host box {running}".encode()

@@ -760,7 +760,9 @@ STATES: dict[str, State] = {
     "recording": State(
         _with_samples(
             recorded_machine(status=None, for_s=7_200.0),
-            lambda sample: replace(sample, processes=_processes(1)),
+            lambda sample: replace(
+                sample, processes=tuple(replace(row, of_run=None) for row in _processes(1))
+            ),
         )
     ),
     "recorded": State(recorded_machine(status="stopped"), locked=False, ours=False),

@@ -11,9 +11,10 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from dlmon.comparison.references import INCLUDES_COMPILE, ComparisonRow
+from dlmon.comparison.references import INCLUDES_COMPILE, ComparisonRow, is_first_epoch
 from dlmon.figures import units
 from dlmon.figures.comparison.run_rows import (
+    PUBLISHED,
     Comparison,
     SessionComparison,
     basis_of,
@@ -109,7 +110,11 @@ class ComparisonBars(ScrollingLines):
         if not self._bars:
             return []
         if not self._scrolled:
-            this_run = (n for n, bar in enumerate(self._bars) if kind_of(bar) == "this")
+            this_run = (
+                number
+                for number, row in enumerate(self._compared)
+                if row.kind == "this" and not row.includes_compile
+            )
             centre = next(this_run, 0) if self._chosen is None else self._chosen
             self._first = min(centre, len(self._bars) - 1) - height // 2
         in_view = self.in_view(len(self._bars), height)
@@ -132,6 +137,9 @@ class ComparisonBars(ScrollingLines):
         bar_cells = max(0, room - note_cells - (len(_GAP) if note_cells else 0))
         marker = "◆" if index == self._reference else _MARKERS[kind]
         style, bar_style = STRONG if kind == "this" else PLAIN, _BAR_STYLES[kind]
+        if self._compared[index].includes_compile:
+            # It has no rank among the others.
+            style = bar_style = MUTED
         note_style = _NOTE if bar.note and alike else MUTED
         bar_text = thick_bar(self._fractions[index], bar_cells)
         if not alike:
@@ -201,8 +209,12 @@ class EpochHeadline(Lines):
         if timing is None:
             lines = wrapped(why_no_time(snapshot, status), width - _APART, height)
             return [*beside("–  ", lines or [""], MUTED, ACCENT), *factors]
+        if is_first_epoch(timing):
+            # No other epoch tells how much it varies.
+            timing = replace(timing, low=None, high=None)
         # What keeps it from being compared is said once.
-        basis = ((basis_of(snapshot), MUTED),) * (nearest != INCLUDES_COMPILE)
+        is_said = nearest == INCLUDES_COMPILE and (height >= _LARGE_HEIGHT or not against)
+        basis = () if is_said else ((basis_of(snapshot), MUTED),)
         facts = tuple((fact, MUTED) for fact in facts_of_epoch(snapshot))
         if height < _LARGE_HEIGHT:
             figure_and_basis = ((units.band(timing), ACCENT), *basis)
@@ -236,6 +248,8 @@ def _sentence(sentence: str, width: int) -> TextRow:
         text, bracket, interval = sentence, "", ""
     if cell_len(text) > width:
         text = text.partition(" from ")[0]
+    if cell_len(text) > width:
+        text = text.replace(f" {PUBLISHED}", " ")
     runs = ((text, MUTED), (f"{bracket}{interval}".lstrip(), MUTED))
     return fitting(runs[: 2 if interval else 1], width, 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -25,7 +26,7 @@ from dlmon.figures.session.ranks import why_no_ranks
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
-from dlmon.session.limits.evidence import Tone
+from dlmon.session.limits.evidence import NOT_CLEAR, STEPS, Tone
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_axis import WHOLE_RUN, TimeWindow
@@ -296,7 +297,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         reading = reading_text(self._source.read_share)
         status = "stopping" if self.is_stopping else self._source.status
         running, problem = self._source.running, self._source.problem
-        headline = headline_of(snapshot, running, self._source.status, problem)
+        headline = self._headline(snapshot, problem)
         of_run = self._read_label(), self._source.host, headline, self.IS_REPLAY
         self.query_one(TopLine).show(snapshot, status, reading, *of_run)
         self.query_one(ProgressLine).show(snapshot, problem, reading, headline, self.IS_REPLAY)
@@ -312,6 +313,16 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self.query_one(StepPanel).show(snapshot, steady, self._comparison.account_before)
         self._arrange(snapshot)
         self.paint_charts(snapshot)
+
+    def _headline(self, snapshot: Snapshot, problem: str | None) -> Headline | None:
+        """Return the headline; if no limit is clear, with how far the run is behind its device."""
+        running, status = self._source.running, self._source.status
+        headline = headline_of(snapshot, running, status, problem)
+        if headline is None or headline.rule not in (STEPS, NOT_CLEAR):
+            return headline
+        first, *more = headline.reasons
+        slower = self._comparison.in_short(snapshot).far_slower()
+        return replace(headline, reasons=(first, *filter(None, [slower]), *more))
 
     def _verdict(self, snapshot: Snapshot, headline: Headline | None) -> tuple[str, ...]:
         """Return the status of a run that ended well, its figure, and how that compares."""

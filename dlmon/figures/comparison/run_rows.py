@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import field, replace
@@ -64,6 +65,11 @@ from workloads.catalog import WORKLOADS, Workload
 
 MOST_ARGUMENTS = 3
 _LONGEST_ARGUMENT = 24
+PUBLISHED = "published "
+"""What precedes a device whose published figure is meant."""
+MANY_TIMES = 3.0
+"""A run that is so many times slower than its device as published is told so first."""
+_MAKER = re.compile(r"^(NVIDIA|Intel|AMD) ")
 
 
 @record(frozen=True)
@@ -119,13 +125,20 @@ class Comparison:
         is_steady = self.snapshot.samples_per_second is not None
         published = (row for row in self.rows if row.kind == "published")
         factors = ((row, beside(this, row, is_steady)) for row in published)
-        device = units.device(device_text(self.snapshot))
         rows = [
-            (not device.endswith(units.device(row.label)), abs(math.log(factor.value)), row, factor)
+            (not self._is_of_this_device(row), abs(math.log(factor.value)), row, factor)
             for row, factor in factors
             if isinstance(factor, Ratio)
         ]
         return min(rows, key=itemgetter(0, 1))[2:] if rows else (None, None)
+
+    def _is_of_this_device(self, row: ComparisonRow) -> bool:
+        return units.device(device_text(self.snapshot)).endswith(units.device(row.label))
+
+    @property
+    def _whole(self) -> ComparisonRow | None:
+        """This run as if it had all parts."""
+        return None if self.this is None else replace(self.this, missing=None)
 
     @property
     def before(self) -> ComparisonRow | None:
@@ -135,8 +148,15 @@ class Comparison:
         return next((row for row in newest_first if isinstance(self.factor(row), Ratio)), None)
 
     def name_of(self, row: ComparisonRow) -> str:
-        """Return what to call a row in a sentence."""
+        """Return what to call a row."""
         return self.names.get(row.session or "", units.device(row.label))
+
+    def _in_a_sentence(self, row: ComparisonRow) -> str:
+        """Return the name of a row, which says of a published figure that it is one."""
+        if row.published is not None and not row.published.own:
+            # With its maker it has no room on a small screen.
+            return f"{PUBLISHED}{_MAKER.sub('', units.device(row.label))}"
+        return self.name_of(row)
 
     def factor(self, row: ComparisonRow) -> Ratio | str:
         """Return how many times as fast as a row this run is, or why it can't be compared.
@@ -156,7 +176,7 @@ class Comparison:
         if row.kind == "published":
             is_exact = isinstance(factor, Ratio) and factor.low is not None
             unsure = "" if is_exact else "one published figure"
-        return verdicts.verdict(factor, name or self.name_of(row), unsure)
+        return verdicts.verdict(factor, name or self._in_a_sentence(row), unsure)
 
     def against_nearest(self) -> str:
         """Compare in words with the nearest published number, or say why there is none."""
@@ -174,15 +194,22 @@ class Comparison:
 
     def _already_slower(self) -> str:
         """Say that this run is slower even without the part that it lacks; empty if it isn't."""
-        whole = None if self.this is None else replace(self.this, missing=None)
-        row, factor = self._nearest_to(whole)
+        row, factor = self._nearest_to(self._whole)
         if (
             row is None
             or factor is None
             or (most := factor.high or factor.value) > 1 - NOTICEABLE_CHANGE
         ):
             return ""
-        return verdicts.verdict(Ratio(most), units.device(row.label), subject="over ")
+        return verdicts.verdict(Ratio(most), self._in_a_sentence(row), subject="over ")
+
+    def far_slower(self) -> str:
+        """Say that this run is many times slower than its device as published; empty if not."""
+        row, factor = self._nearest_to(self._whole)
+        if row is None or factor is None or not self._is_of_this_device(row):
+            return ""
+        is_far = (factor.high or factor.value) <= 1 / MANY_TIMES
+        return self.against_nearest().partition(" (")[0] if is_far else ""
 
     def against_before(self) -> str:
         """Compare in words with the run before, and say how its arguments differ."""

@@ -72,7 +72,7 @@ NOT_CLEAR = Limit(
     ),
 )
 LIMITS = (None, WAITS_FOR_DATA, WITHOUT_ADVICE, NOT_CLEAR)
-NEAREST, BEFORE = "1.017× as slow as NVIDIA GTX 1060", "1.111× as fast as the run before"
+NEAREST, BEFORE = "1.017× as slow as published GTX 1060", "1.111× as fast as the run before"
 DISK_FULL = (
     "the disk that holds the log is full: make room on it; no training stops, and its epochs are "
     "kept until they can be written"
@@ -126,6 +126,21 @@ def test_no_line_of_a_broken_text_is_too_wide(text, width, most):
     lines = wrapped(text, width, most)
     assert len(lines) <= most
     assert all(cell_len(line) <= width for line in lines)
+
+
+# ---- the figure that is compared ----
+
+
+def test_the_time_of_one_epoch_has_no_spread_and_says_that_it_compiled():
+    for nearest, second in (("first epoch includes compile", BEFORE), (NEAREST, BEFORE)):
+        first, after = shown(EpochHeadline(), TRAINING, nearest, BEFORE, width=36, height=2)
+        assert (first, after) == ("10.7 s   compile included", second)
+    assert "±" in shown(EpochHeadline(), COMPLETED, "", width=70, height=2)[0]
+
+
+def test_a_published_figure_is_called_so_where_the_word_fits():
+    for width, nearest in ((36, NEAREST), (35, "1.017× as slow as GTX 1060")):
+        assert shown(EpochHeadline(), TRAINING, NEAREST, width=width, height=2)[1] == nearest
 
 
 # ---- every panel, at every size ----
@@ -227,7 +242,7 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
         "▌ WAITING  the steps wait for nothing that is measured",
     ]
     assert limited(NOT_CLEAR, 80) == [
-        "▌ STEPS 74 %  of the time; parts not measured, this run 1.1 of 4 cores",
+        "▌ STEPS 74 %  of the time, parts not measured, this run 1.1 of 4 cores",
         "▌             → profile its next steps (P, dlmon profile)",
     ]
 

@@ -1,5 +1,7 @@
 """The comparison bars: what they show, and what stays in view."""
 
+from dataclasses import replace
+
 from textual import events
 from textual.app import App, ComposeResult
 
@@ -64,3 +66,11 @@ async def test_this_run_is_in_view_until_one_scrolls():
         assert labels(app) == ["box 0", "box 1", "box 2", "box 3"]
         app.bars.choose(10)
         assert "box 10" in labels(app)
+
+
+async def test_an_epoch_that_compiled_is_not_looked_for_among_the_others():
+    app = BarsApp()
+    async with app.run_test(size=(40, 4)):
+        *others, this = numbered(12, this=11).rows
+        app.bars.show(comparison(*others, replace(this, includes_compile=True)))
+        assert labels(app) == ["box 0", "box 1", "box 2", "box 3"]

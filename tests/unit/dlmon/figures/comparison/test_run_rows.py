@@ -226,8 +226,9 @@ def test_what_an_earlier_run_was_given_otherwise(theirs, ours, texts):
 
 def test_a_run_is_compared_with_the_nearest_published_number():
     slow = comparison_of(session(reached="training", ended=2, step_us=20_000), [])
-    assert slow.against_nearest() == "1.130× as slow as NVIDIA GTX 1060 (1.130× to 1.131×)"
+    assert slow.against_nearest() == "1.130× as slow as published GTX 1060 (1.130× to 1.131×)"
     assert slow.nearest.label == "NVIDIA GeForce GTX 1060"
+    assert slow.far_slower() == ""
     building = comparison_of(session(reached="building"), [], is_running=True)
     assert (building.against_nearest(), building.nearest) == ("", None)
 
@@ -252,7 +253,8 @@ def test_a_run_that_is_slower_already_without_its_validation_says_than_its_own_d
     slow = comparison_of(session(step_us=700_000, cut_after=40, **options), [])
     # Others are nearer to its 351 s.
     assert slow.nearest is None
-    assert slow.against_nearest() == "over 9.66× as slow as Intel i7-9700K"
+    assert slow.far_slower() == "over 9.66× as slow as published i7-9700K"
+    assert slow.against_nearest() == "over 9.66× as slow as published i7-9700K"
     fast = comparison_of(session(step_us=60_000, **options), [])
     assert fast.against_nearest() == "not compared: no validation measured"
 
@@ -279,12 +281,14 @@ def test_an_epoch_that_compiles_is_not_compared_with_published_ones():
         comparison_of(session(reached="training", ended=ended), [entry()]) for ended in (1, 2)
     )
     assert first.against_nearest() == "first epoch includes compile"
+    # It has no rank among those that exclude it.
+    assert [row.kind for row in first.rows if row.comparable][-1] == "this"
     published = [row for row in first.rows if row.kind == "published" and row.comparable]
     assert published
     assert {first.factor(row) for row in published} == {"first epoch includes compile"}
     # Its throughput, which knows no compilation, compares with that of the run before.
     assert "the run before" in first.against_before()
-    assert second.against_nearest().startswith("1.017× as slow as NVIDIA GTX 1060")
+    assert second.against_nearest().startswith("1.017× as slow as published GTX 1060")
     # Nor does PyTorch compile.
     (this,) = [row for row in first.rows if row.kind == "this"]
     assert isinstance(beside(replace(this, includes_compile=False), published[0], True), Ratio)
@@ -293,9 +297,9 @@ def test_an_epoch_that_compiles_is_not_compared_with_published_ones():
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
-        (9.1, 9.2, "1.017× as slow as NVIDIA GTX 1060 (1.011× to 1.024×)"),
-        (8.9, 9.4, "no clear difference from NVIDIA GTX 1060 (0.956× to 1.011×)"),
-        (None, None, "1.017× as slow as NVIDIA GTX 1060 (one published figure)"),
+        (9.1, 9.2, "1.017× as slow as published GTX 1060 (1.011× to 1.024×)"),
+        (8.9, 9.4, "no clear difference from published GTX 1060 (0.956× to 1.011×)"),
+        (None, None, "1.017× as slow as published GTX 1060 (one published figure)"),
     ],
 )
 def test_the_nearest_published_number_counts_as_exact(low, high, said):

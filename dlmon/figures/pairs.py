@@ -108,8 +108,10 @@ def verdict_in_short(sweep: Sweep) -> str:
         return "FAILED"
     if verdict.ratio is None:
         return "NO VERDICT" if is_enough(sweep) else "NOT YET"
-    if not verdict.ratio.is_proven:
-        return "NOT PROVEN" if verdict.ratio.low is None else "NO CLEAR DIFFERENCE"
+    if verdict.ratio.low is None or not verdict.is_settled:
+        return "NOT PROVEN"
+    if not verdict.is_proven:
+        return "NO CLEAR DIFFERENCE"
     ratio = verdict.ratio.value
     return f"{claim_of(verdict).upper()} {verdicts.change(max(ratio, 1 / ratio))}"
 
@@ -180,7 +182,7 @@ def interval_text(sweep: Sweep) -> str:
     ratio, pairs = verdict.ratio, _pairs_text(verdict, base, new)
     if ratio is None or ratio.low is None or ratio.high is None:
         return pairs
-    is_slower = ratio.is_proven and ratio.value < 1
+    is_slower = verdict.is_proven and ratio.value < 1
     low, high = (1 / ratio.high, 1 / ratio.low) if is_slower else (ratio.low, ratio.high)
     return f"{verdicts.interval(low, high)}; {pairs}"
 
@@ -190,6 +192,8 @@ def _pairs_text(verdict: Verdict, base: str, new: str) -> str:
     pairs = units.counted(verdict.ratio.pairs, "pair")
     if verdict.ratio.low is None:
         pairs = f"{pairs}, which proves nothing"
+    elif not verdict.is_settled:
+        pairs = f"{pairs}, too few to judge by"
     if verdict.set_aside:
         reasons = dict.fromkeys(_aside_text(pair, base, new) for pair in verdict.set_aside)
         pairs = f"{pairs}, {len(verdict.set_aside)} set aside: {'; '.join(reasons)}"
@@ -198,7 +202,10 @@ def _pairs_text(verdict: Verdict, base: str, new: str) -> str:
 
 def _verdict(verdict: Verdict, base: str, new: str) -> str:
     assert verdict.ratio is not None
-    text = verdicts.verdict(_as_ratio(verdict.ratio), base, subject=f"{new} is ")
+    ratio = _as_ratio(verdict.ratio)
+    # Before enough pairs there is a figure and no verdict.
+    told = ratio if verdict.is_settled else Ratio(ratio.value)
+    text = verdicts.verdict(told, base, subject=f"{new} is ")
     if text.startswith(_NO_DIFFERENCE):
         text = f"{new} has {text}"
     return f"{text}; {_pairs_text(verdict, base, new)}"
@@ -253,7 +260,7 @@ def _cause(causes: Causes, verdict: Verdict) -> list[str]:
 
     if verdict.ratio is None or causes.step is None:
         return []
-    if not verdict.ratio.is_proven:
+    if not verdict.is_proven:
         certain = [part for part in causes.parts if part.is_certain and part.part != STEPS]
         if not certain or verdict.ratio.pairs < FIRST_PAIRS:
             return []
@@ -419,7 +426,7 @@ def pairs_json(
 
 def claim_of(verdict: Verdict) -> str:
     """Return faster, slower or no clear difference, of new against base."""
-    if verdict.ratio is None or not verdict.ratio.is_proven:
+    if verdict.ratio is None or not verdict.is_proven:
         return "no clear difference"
     return "faster" if verdict.ratio.value > 1 else "slower"
 

@@ -175,6 +175,32 @@ def try_sentences(tried: Try) -> list[str]:
     return sentences
 
 
+def best_so_far(tries: Sequence[Try], tried: Try) -> Try | None:
+    """Return the fastest setting so far while another one is being tried; None without any."""
+    if tried.sweep is None or tried.sweep.closed is not None:
+        return None
+    gains = {
+        ratio.value: t
+        for t in tries
+        if t.sweep is not None
+        and t.sweep.closed is not None
+        and t.judgement in _GAINS
+        and (ratio := verdict_of(t.sweep).ratio) is not None
+    }
+    return gains[max(gains)] if gains else None
+
+
+def best_sentences(best: Try, tried: Try) -> list[str]:
+    """Return what stands behind the fastest setting so far, and what is tried now."""
+    assert best.sweep is not None
+    assert tried.sweep is not None
+    now, ratio = f"trying {injection_text(tried.candidate)}", verdict_of(tried.sweep).ratio
+    if ratio is not None:
+        now = f"{now}: {verdicts.change(ratio.value)} so far ({interval_text(tried.sweep)})"
+    so_far = f"best so far, with {injection_text(best.candidate)} ({interval_text(best.sweep)})"
+    return [so_far, now]
+
+
 def try_headline(tried: Try) -> tuple[str, list[str]]:
     """Return the answer about a setting that has not been tried, or not yet."""
     word = "WAITS" if tried.skipped is None else "NOT TRIED"

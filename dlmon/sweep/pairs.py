@@ -149,6 +149,7 @@ class Verdict:
         needed: the number of pairs that give the width that was asked for, or the proof; None if
             not yet known.
         metric: the rate that is compared.
+        is_over: no pair follows.
     """
 
     pairs: tuple[Pair, ...]
@@ -156,6 +157,7 @@ class Verdict:
     with_all: PairedRatio | None
     needed: int | None
     metric: str
+    is_over: bool
 
     @property
     def set_aside(self) -> tuple[Pair, ...]:
@@ -165,6 +167,15 @@ class Verdict:
     def counted(self) -> tuple[Pair, ...]:
         """The pairs whose ratio counts."""
         return tuple(p for p in self.pairs if p.set_aside is None and p.ratio is not None)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the pairs may be judged: at their end, or once there are as many as it takes."""
+        return self.is_over or self.missing == 0
+
+    @property
+    def is_proven(self) -> bool:
+        return self.is_settled and self.ratio is not None and self.ratio.is_proven
 
     @property
     def missing(self) -> int | None:
@@ -185,6 +196,7 @@ def verdict_of(sweep: Sweep) -> Verdict:
         with_all=paired_ratio(every) if len(every) > len(counted) else None,
         needed=len(counted) if is_proven else pairs_needed(counted, rule.to),
         metric=rate_metric(sweep),
+        is_over=sweep.closed is not None,
     )
 
 

@@ -20,6 +20,7 @@ class StillRun(SweepRun):
 
     def __init__(self, writer):
         super().__init__(writer, make_job=None, refusal=None)
+        self.slower = "wait"
         self.over = asyncio.Event()
 
     async def run(self):
@@ -34,14 +35,15 @@ class StillRun(SweepRun):
                 end = ended(Slot(number, repeat), result, took_s=20.0)
                 session = end.outcome.session
                 self._write(Began(end.slot, session, 0.0))
-                self.sweep.figures[session] = figures(session, end.outcome.result)
+                self.sweep.figures[session] = figures(session, end.outcome.result, self.slower)
                 self._write(end)
 
 
-def figures(session, result):
-    """Return the figures of a run whose slower side waits for data."""
+def figures(session, result, slower="wait"):
+    """Return the figures of a run whose slower side takes longer in that part of a step."""
     rate = result.samples_per_second.mean
-    wait_ms = 100_000 / rate - 15
-    parts = {"step.wait_ms": wait_ms, "step.forward_ms": 5.0, "step.backward_ms": 8.0}
+    parts = {"wait": 2.4, "forward": 5.0, "backward": 8.0, "optimizer": 2.4}
+    parts[slower] += 100_000 / rate - sum(parts.values()) - 2
+    parts = {f"step.{part}_ms": ms for part, ms in parts.items()}
     (run,) = side(session, rate, values={**parts, "memory_mib": 900.0})
     return replace(run, session=session)

@@ -11,6 +11,8 @@ from textual.app import ComposeResult
 
 from dlmon.figures import units
 from dlmon.figures.tries import (
+    best_sentences,
+    best_so_far,
     tries_findings,
     tries_headline,
     tries_notes,
@@ -135,7 +137,11 @@ class TryScreen(ExperimentScreen):
         sweep = None if tried is None else tried.sweep
         self._panels.display = sweep is not None
         if tried is not None and sweep is not None:
-            show_headline(headline, sweep, try_sentences(tried))
+            best = best_so_far(self.run.tries, tried)
+            if best is not None and best.sweep is not None:
+                show_headline(headline, best.sweep, best_sentences(best, tried))
+            else:
+                show_headline(headline, sweep, try_sentences(tried))
             self._panels.show(sweep)
         elif tried is not None:
             headline.show(*try_headline(tried))

@@ -56,6 +56,7 @@ class StillTries(TryRun):
         self.writers.append(SweepWriter.create(self.directory, new_header(plan, 1, number)))
         self.experiment = StillRun(self.writers[-1])
         self.experiment.on_event = self.on_event
+        self.experiment.slower = "optimizer" if candidate is FUSED else "wait"
         self.tries[number] = Try(candidate, f"{number}", self.experiment.sweep)
 
     def close_experiment(self, status=Status.COMPLETED):

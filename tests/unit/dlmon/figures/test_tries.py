@@ -10,6 +10,8 @@ from fakes.sweeps import ended, pairs_plan, result_of
 
 from dlmon.figures.pairs import pair_findings, verdict_in_short
 from dlmon.figures.tries import (
+    best_sentences,
+    best_so_far,
     candidates_text,
     tries_sections,
     tries_table,
@@ -189,3 +191,28 @@ def test_what_is_tried_has_its_reason():
     assert candidates_text((WORKERS,), run) == [
         "to try: num_workers 4 (waits for data 71 % of a step)"
     ]
+
+
+def open_try(*pairs):
+    attempt = tried(*pairs)
+    plan = attempt.sweep.plan
+    attempt.sweep.plan = replace(plan, pairs=replace(plan.pairs, until_proven=True))
+    return attempt
+
+
+def test_no_verdict_is_claimed_before_enough_pairs():
+    attempt = open_try((1.0, 2.0), (1.0, 2.02))
+    assert verdict_in_short(attempt.sweep) == "NOT PROVEN"
+    assert try_sentences(attempt)[0].endswith("; 2 pairs, too few to judge by)")
+    assert "slow as" in pair_findings(attempt.sweep)[0]
+    assert verdict_in_short(open_try((1.0, 2.0), (1.0, 2.02), (1.0, 1.98)).sweep) == "SLOWER 2.00×"
+
+
+def test_the_best_setting_so_far_stays_while_another_is_tried():
+    gain, under_way = closed(tried(*FASTER)), open_try((1.0, 2.0), (1.0, 2.02))
+    assert best_so_far([gain, under_way], under_way) is gain
+    assert best_so_far([gain, under_way], gain) is None
+    assert best_so_far([under_way], under_way) is None
+    so_far, now = best_sentences(gain, under_way)
+    assert so_far.startswith("best so far, with num_workers 4 (1.95")
+    assert now.startswith("trying num_workers 4: 0.498× so far (")

@@ -52,7 +52,6 @@ from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
     DEVICES,
-    MIN_RUNS,
     RANKING_METRIC,
     SAME_WORK,
     CombinationRow,
@@ -89,9 +88,9 @@ STARTING, LOST = "starting", "host lost"
 _LOSSES = LOSS, "val_loss"
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
 _LACKS = ("No such file or directory", "No module named", "cannot import name")
-_BEFORE_TWO = "until two runs that can be compared have ended"
-_WITHOUT_TWO = "no two runs that can be compared have ended"
-_RUN_ONCE = f"1 run each; --repeat {MIN_RUNS} would show how sure that is"
+_BEFORE_TWO = "a comparison needs two finished runs"
+_WITHOUT_TWO = "fewer than two finished runs can be compared"
+_RUN_ONCE = "1 run each"
 
 
 @record(frozen=True)
@@ -187,7 +186,7 @@ def sweep_table(
             for row in rows
         ),
         # A throughput says the same as a time of a sample.
-        dropped=(time,) * (metrics == {RANKING_METRIC}),
+        dropped=((time,) * (metrics == {RANKING_METRIC}) + tuple(reversed(_LOSSES))),
     )
 
 
@@ -268,7 +267,9 @@ def _share_of_fastest(leaders: Mapping[int, CombinationRow], row: CombinationRow
 
 def _note(row: CombinationRow) -> str:
     if row.reason is not None:
-        return row.reason
+        # The status says already that memory ran out; what could not be allocated is more.
+        is_said = row.status == RunStatus.OUT_OF_MEMORY and "(" not in row.reason
+        return "" if is_said and "memory ran out with" in row.reason else row.reason
     notes = ["projected"] if row.projected else []
     completed = [o for o in row.outcomes if o is not None and o.status == RunStatus.COMPLETED]
     notes.append(doubts_of_results(o.result for o in completed if o.result is not None))

@@ -262,7 +262,7 @@ class SweepScreen(ExperimentScreen):
         """Paint the parts that change only when a run begins or ends."""
         sweep = self.run.sweep
         self._show_table()
-        current = [*self.run.current.values()]
+        current = [run for run in self.run.current.values() if not run.is_lost]
         if self._follows and current:
             self._highlight(current[-1].slot.combination)
         word, sentences = headline(sweep)

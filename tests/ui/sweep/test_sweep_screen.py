@@ -434,6 +434,8 @@ async def test_what_runs_on_a_host_that_is_lost_is_not_said_to_run(make_run, tra
         assert " gpu2 " in row
         assert "15,851" not in row
         assert "1 running  1 lost  3 waiting" in shown.text
+        # The chart is that of the run that goes on.
+        assert " gpu1, batch 64 1.2580 " in shown.text
 
 
 CASES = {

@@ -107,7 +107,11 @@ class ComparedScreen(ExportControls):
         self._headline.display = True
         is_slow, is_fast = word.startswith("SLOWER"), word.startswith("FASTER")
         # The sentence may begin with the very words.
-        rest = [text.removeprefix(word.capitalize()).lstrip() for text in sentences]
+        told = f"New is {word.partition(' ')[2]} as {'slow' if is_slow else 'fast'} as base"
+        rest = [
+            text.removeprefix(word.capitalize()).lstrip().replace(told, "than base", 1)
+            for text in sentences
+        ]
         self._headline.show(word, rest, BAD if is_slow else GOOD if is_fast else STRONG)
 
     def _put_titles(self, base: str, new: str, signs: str) -> None:

@@ -144,8 +144,17 @@ def figure_table(comparison: RunComparison) -> Table:
     """
     names = _names_of(comparison)
     is_tested = _is_tested(comparison)
-    rows = tuple(_row(figure, names(figure.name), is_tested) for figure in comparison.figures)
-    levels = tuple(_LEVELS[figure.is_better] for figure in comparison.figures)
+    figures = comparison.figures
+    described = [(_row(figure, names(figure.name), is_tested), figure) for figure in figures]
+    # Below the throughput, what differs comes first.
+    described.sort(
+        key=lambda row: (
+            row[1].name != THROUGHPUT
+            and (row[0][_CHANGE] == SAME or None in (row[1].base, row[1].new))
+        )
+    )
+    rows = tuple(row for row, _ in described)
+    levels = tuple("" if row[_CHANGE] == SAME else _LEVELS[f.is_better] for row, f in described)
     numeric = (False, *(True,) * (len(COLUMNS) - 1))
     table = Table(COLUMNS, rows, numeric, levels=levels, dropped=("n", "p", "95 % interval"))
     empty = {name for name, *cells in zip(COLUMNS, *rows, strict=True) if not any(cells)}
@@ -199,11 +208,16 @@ def _names_of(comparison: RunComparison) -> Callable[[str], str]:
 
 
 def _row(figure: ComparedFigure, name: str, is_tested: bool) -> tuple[str, ...]:
-    ratio = figure.ratio
+    ratio, runs = figure.ratio, "+".join(map(str, figure.runs))
     base, new = (
         UNKNOWN if value is None else number_of(quantity_of(figure.name), value, beside)
         for value, beside in ((figure.base, figure.new), (figure.new, figure.base))
     )
+    if figure.why is None and _is_same(base, new, ratio):
+        return name, base, new, SAME, "", "", runs
+    if figure.base is None or figure.new is None:
+        side = "base" if figure.base is None else "new"
+        return name, base, new, f"not read in {side}", "", "", runs
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
         interval = verdicts.interval(ratio.low, ratio.high)
@@ -213,13 +227,18 @@ def _row(figure: ComparedFigure, name: str, is_tested: bool) -> tuple[str, ...]:
         new,
         ""
         if ratio is None
-        else SAME
-        if ratio.p is None and base == new
         else change_text(ratio).removeprefix("" if is_tested else f"{NOT_TESTED} "),
         interval,
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
-        "+".join(map(str, figure.runs)),
+        runs,
     )
+
+
+def _is_same(base: str, new: str, ratio: Ratio | None) -> bool:
+    """Return whether nothing that is written differs; an interval that holds 1 tells more."""
+    if ratio is None or ratio.p is None:
+        return base == new
+    return ratio.is_significant and (base == new or verdicts.change(ratio.value) == "1.000×")
 
 
 def change_text(ratio: Ratio) -> str:

@@ -194,7 +194,9 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
         ),
     ],
 )
-def test_after_the_figure_stand_the_parts_of_a_step_then_memory_then_the_loss(of_script, others):
+def test_after_the_figure_stands_what_differs_then_the_parts_of_a_step_memory_the_loss(
+    of_script, others
+):
     values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5, "compile_s": 1.4}
     values |= {"account.startup": 5.0, "account.compiling": 1.4, "memory_mib": 1_024.0}
     values |= {"step.forward_ms": 1.5, "step_ms.median": 4.0}
@@ -204,7 +206,7 @@ def test_after_the_figure_stand_the_parts_of_a_step_then_memory_then_the_loss(of
     )
     # A foreign name is cleaned and cut.
     metric = "last a_very_long_nam…"
-    leading = ["median step, ms", "forward, ms a step", "memory, GiB", metric]
+    leading = ["forward, ms a step", "median step, ms", "memory, GiB", metric]
     assert names_of(comparison)[1:] == [*leading, *others]
     assert cells(comparison, metric)[1:4] == ("0.5000", "0.5000", "same")
     assert cells(comparison, "forward, ms a step")[1:4] == ("1.50", "3.60", "2.40×")
@@ -358,3 +360,14 @@ def test_below_the_table_each_run_has_a_bar_of_its_throughput_from_zero():
     # Samples and steps have no common scale.
     of_steps = side("b", 200.0, throughput_unit="steps/s")
     assert throughput_bars(compare_sides(side("a", 1.0), of_steps)) is None
+
+
+def test_what_is_shown_as_equal_is_same_and_what_a_side_lacks_is_said():
+    values = {"compile_s": 1.5, "gpu_memory_mib": 4854.0, "memory_mib": 900.0}
+    base = [run for n in range(3) for run in side(f"a{n}", 10.0 + n / 100, values=values)]
+    values = {"compile_s": 1.50001, "memory_mib": 900.0}
+    new = [run for n in range(3) for run in side(f"b{n}", 5.0 + n / 100, values=values)]
+    both = compare_sides(base, new)
+    assert both.figures[0].ratio.is_significant
+    assert cells(both, "compile, s")[3:6] == cells(both, "memory, GiB")[3:6] == ("same", "", "")
+    assert cells(both, "GPU memory, GiB")[1:4] == ("4.74", "–", "not read in new")

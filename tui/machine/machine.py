@@ -30,6 +30,7 @@ from dlmon.figures.machine.readings import (
 )
 from dlmon.records import MachineFacts
 from dlmon.records.record import record
+from dlmon.render.wrap import first_words
 from dlmon.session.source import MachineSource
 from tui.drawing.time_axis import (
     NO_LABELS,
@@ -544,7 +545,7 @@ class AboutLines(GrowingLines):
         about = [f"{part}: {why}" if part == NO_GPU and why else part for part in about]
         first, *parts = about if host is None else [host, *about]
         rows = in_rows(first, parts, width, height)
-        return [*rows[: height - 1], ((notice, BAD),)] if notice else rows
+        return [*rows[: height - 1], ((first_words(notice, width), BAD),)] if notice else rows
 
     show = shows(rows)
 

@@ -245,7 +245,8 @@ def _troubles(view: MachineView) -> str:
     texts = []
     for gpu in view.gpus:
         figures = gpu_figures(gpu, view.facts_of(gpu), in_depth=True)
-        bad = [figure.brief for figure in figures if figure.level == "bad"]
+        # The meaning of an error is more than its number.
+        bad = [f"{f.label} {f.text}" for f in figures if f.level == "bad"]
         texts += [f"GPU {gpu.index}: {', '.join(bad)}"] if bad and not has_no_readings(gpu) else []
     return "  ".join(texts)
 

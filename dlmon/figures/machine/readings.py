@@ -214,7 +214,7 @@ def cpu_figures(
     clock = None if cpu.mhz is None else f"{cpu.mhz / 1000:.1f} GHz"
     part.add("clock", clock, "mhz")
     if facts.cpu_limit is not None or cpu.throttled_pct:
-        part.take("limited", "throttled_pct", _throttled, deep=not cpu.throttled_pct)
+        part.take("held back", "throttled_pct", _throttled, deep=not cpu.throttled_pct)
     part.add("allowed", _allowed(cpu, facts.cpu_limit), deep=facts.cpu_limit is None)
     part.take("load", "load_1m", "{:.2f}")
     part.take("package", "power_w", "{:.0f} W")
@@ -239,7 +239,7 @@ def _allowed(cpu: Cpu, cores: float | None) -> Figure:
 
 
 def _throttled(label: str, pct: float) -> Figure:
-    return Figure(label, f"{pct:.0f} % of periods", level="high" if pct else "")
+    return Figure(label, f"{pct:.0f} % of the time", level="high" if pct else "")
 
 
 def run_figures(tree: ProcessTree | None, *, in_depth: bool = False) -> list[Figure]:
@@ -407,13 +407,17 @@ def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
     works = (gpu.utilization_pct or 0) >= _WORKS_PCT
     slow = works and 0 < (generation or 0) < (most_generation or 0)
     level: Level = "high" if narrow or slow else ""
-    return Figure("PCIe", f"{now} of {most}" if most else now, level=level) if now else None
+    return (
+        Figure("PCIe", f"{now} of {most}" if most not in ("", now) else now, level=level)
+        if now
+        else None
+    )
 
 
 def _lanes(generation: int | None, width: int | None) -> str:
-    """Write a PCIe link: 4 × 16; empty if unknown."""
-    lanes = "" if width is None else f"× {width}"
-    return " ".join(filter(None, ("" if generation is None else f"{generation}", lanes)))
+    """Write a PCIe link: gen 4 ×16; empty if unknown."""
+    lanes = "" if width is None else f"×{width}"
+    return " ".join(filter(None, ("" if generation is None else f"gen {generation}", lanes)))
 
 
 def _ecc(gpu: Gpu) -> Figure | None:

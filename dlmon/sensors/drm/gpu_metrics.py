@@ -39,8 +39,8 @@ _RESIDENCIES = {
 """The offset of counters of the time throttled, and the reason of each."""
 _ENERGY = {(1, 4): 24, (1, 5): 56, (1, 6): 16, (1, 7): 24, (1, 8): 24}
 """The offset of the energy in units of 2⁻¹⁶ J; of older tables the unit is not known."""
-_NO_THROTTLING = "this chip's table does not tell why it is throttled"
-_NO_ENERGY = "this chip's table does not tell its energy"
+_NO_THROTTLING = "not reported here"
+_NO_ENERGY = "not reported here"
 
 
 def throttle(card: CardFiles) -> tuple[str, ...]:

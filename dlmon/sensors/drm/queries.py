@@ -77,6 +77,18 @@ def _number(field: str, unit: Unit, *paths: str, parse: Parser = float) -> Query
     return Query(field, *(partial(read, path) for path in paths), within=unit.within)
 
 
+def _awake_mhz(*paths: str) -> Query:
+    """Return the query of the clock of Intel's GPUs, which is 0 in each moment of sleep."""
+
+    def read(path: str, card: CardFiles) -> float:
+        mhz = round(card.number(path))
+        if not mhz:
+            raise LookupError("asleep when it was read")
+        return mhz
+
+    return Query("sm_mhz", *(partial(read, path) for path in paths), within=_MEGAHERTZ.within)
+
+
 def _limit_w(*paths: str) -> Query:
     """Return the query of a power limit; 0 stands for none."""
 
@@ -293,7 +305,7 @@ I915 = Driver(
         _awake_pct(f"{_GT0}/rc6_residency_ms", "power/rc6_residency_ms"),
         *_POWER,
         _number("temperature_c", _MILLIDEGREES, "{hwmon}/temp1_input"),
-        _number("sm_mhz", _MEGAHERTZ, f"{_GT0}/rps_act_freq_mhz", "gt_act_freq_mhz"),
+        _awake_mhz(f"{_GT0}/rps_act_freq_mhz", "gt_act_freq_mhz"),
         _intel_throttle(f"{_GT0}/throttle_reason_status", f"{_GT0}/throttle_reason_"),
     ),
     slow=(_limit_w(*_LIMIT), *_LINK),
@@ -312,7 +324,7 @@ XE = Driver(
         _awake_pct(f"{_TILE0}/gtidle/idle_residency_ms"),
         *_POWER,
         _temperature("temperature_c", "pkg"),
-        _number("sm_mhz", _MEGAHERTZ, f"{_TILE0}/freq0/act_freq"),
+        _awake_mhz(f"{_TILE0}/freq0/act_freq"),
         _intel_throttle(f"{_TILE0}/freq0/throttle/status", f"{_TILE0}/freq0/throttle/reason_"),
     ),
     slow=(

@@ -74,12 +74,12 @@ def test_a_gpu_shows_its_figures_with_their_limits():
     ("utilization_pct", "generation", "width", "text"),
     [
         (97, 4, 16, None),
-        (97, 1, 16, "PCIe 1 × 16 of 4 × 16"),
+        (97, 1, 16, "PCIe gen 1 ×16 of gen 4 ×16"),
         # At rest it lowers its generation to save power.
         (0, 1, 16, None),
         (None, 1, 16, None),
-        (0, 1, 8, "PCIe 1 × 8 of 4 × 16"),
-        (97, 3, 8, "PCIe 3 × 8 of 4 × 16"),
+        (0, 1, 8, "PCIe gen 1 ×8 of gen 4 ×16"),
+        (97, 3, 8, "PCIe gen 3 ×8 of gen 4 ×16"),
         (97, None, None, None),
     ],
 )
@@ -294,7 +294,7 @@ def test_a_machine_is_shown_in_parts_and_equal_gpus_are_counted():
         (None, None, None, {}, ""),
         (6.0, None, None, {"allowed": "6 cores"}, ""),
         (1.0, 0.0, 75.0, {"allowed": "75 % of 1 core"}, ""),
-        (6.0, 4.0, 48.0, {"limited": "4 % of periods", "allowed": "48 % of 6 cores"}, "high"),
+        (6.0, 4.0, 48.0, {"held back": "4 % of the time", "allowed": "48 % of 6 cores"}, "high"),
         (6.0, 0.0, 97.0, {"allowed": "97 % of 6 cores"}, "high"),
     ],
 )

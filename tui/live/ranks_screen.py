@@ -120,7 +120,7 @@ class RankList(SortedTable[RankRow]):
 
     @property
     def sorted_by(self) -> str:
-        return self._by or ("own work" if self._whole_ms else "rank")
+        return self._by or ("own time" if self._whole_ms else "rank")
 
     def _fitted(self, column: Column[RankRow]) -> Column[RankRow]:
         """Return a column of text as narrow as its texts allow."""
@@ -129,16 +129,16 @@ class RankList(SortedTable[RankRow]):
         return column if column.is_number else replace(column, cells=cells)
 
     def columns(self, width: int) -> list[Column[RankRow]]:
-        """Return the columns that fit; the own work takes the rest, for its bar."""
+        """Return the columns that fit; the own time takes the rest, for its bar."""
         room = width - self.FRONT
         if not self._whole_ms:
             return without_dropped(self._columns, room, self.GAP)
         columns = without_dropped(self._columns, room - _LEAST_BAR - self.GAP, self.GAP)
         rest = room - sum(column.cells + self.GAP for column in columns) - self.GAP
-        return [replace(c, bar=rest) if c.name == "own work" else c for c in columns]
+        return [replace(c, bar=rest) if c.name == "own time" else c for c in columns]
 
     def bar_of(self, column: Column[RankRow], row: RankRow) -> Sequence[TextRun]:
-        """Return the parts of a rank's own work, then its waiting, and a mark at the median."""
+        """Return the parts of a rank's own time, then its waiting, and a mark at the median."""
         width = column.bar
         if row.split is None:
             return [(" " * width, PLAIN)]

@@ -18,6 +18,7 @@ from dlmon.session.limits.ranks import (
     LEAST_APART,
     WAITS,
     RankStep,
+    rank_holds_up,
     rank_steps,
     step_together,
     straggler_of,
@@ -51,8 +52,8 @@ class RankRow:
         memory_mib: the memory in use on its GPUs.
         share: its share of the throughput of all ranks.
         holds_up: the other ranks wait for it.
-        split: its step, split in its own work and waiting; None if unknown.
-        apart_ms: its own work less the median of all ranks.
+        split: its step, split in its own time and waiting; None if unknown.
+        apart_ms: its own time less the median of all ranks.
     """
 
     name: str
@@ -175,11 +176,9 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
 def ranks_in_words(snapshot: Snapshot) -> tuple[str, str]:
     """Say how the ranks of a session work together: a sentence, and what to look at or a detail."""
     ranks, was = snapshot.trainers, snapshot.result is not None
-    straggler = straggler_of(ranks)
-    if straggler is not None:
-        return straggler.sentence(was), " → ".join(
-            filter(None, (straggler.where, straggler.advice))
-        )
+    held = rank_holds_up(ranks, was)
+    if held is not None:
+        return held.text, f"→ {held.advice}"
     about, own_ms = trainers_text(snapshot), [step.own_ms for step in rank_steps(ranks)]
     steps_ms = [rank.step_ms for rank in ranks if rank.step_ms is not None]
     if not steps_ms:
@@ -189,7 +188,7 @@ def ranks_in_words(snapshot: Snapshot) -> tuple[str, str]:
     if not own_ms:
         is_measured = all(rank.trainer.framework == "torch" for rank in ranks)
         why = "too few steps are measured" if is_measured else "only PyTorch's steps have parts"
-        return f"their own work is not known: {snapshot.why_no_parts or why}", about
+        return f"their own time is not known: {snapshot.why_no_parts or why}", about
     if max(own_ms) - min(own_ms) <= LEAST_APART * min(steps_ms):
         who = "both" if len(ranks) == 2 else f"all {len(ranks)}"
         return f"{who} ranks work alike: {_range(own_ms)} a step", about
@@ -235,7 +234,7 @@ COLUMNS: tuple[Column[RankRow], ...] = (
     Column(
         "GPU", lambda row: gpus_text(row.gpus), lambda row: row.gpus or None, cells=7, dropped=4
     ),
-    measured_column("own work", units.step_time, "own_ms", cells=8),
+    measured_column("own time", units.step_time, "own_ms", cells=8),
     measured_column("vs median", _signed, "apart_ms", cells=9, dropped=7),
     measured_column("waits", units.step_time, "waits_ms", cells=8, dropped=8, largest_first=False),
     measured_column("step", units.step_time, "step_ms", cells=8, dropped=2),
@@ -251,7 +250,7 @@ BY_NAME = {column.name: column for column in COLUMNS}
 def columns_of(rows: Sequence[RankRow], unit: str) -> tuple[Column[RankRow], ...]:
     """Return the columns that tell something of these ranks, the throughput under its unit.
 
-    The wait for data is a part of the own work where that is known.
+    The wait for data is a part of the own time where that is known.
     """
     is_split = any(row.split is not None for row in rows)
     return tuple(

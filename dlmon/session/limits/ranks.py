@@ -81,11 +81,6 @@ class Straggler:
         does = f"{self.rank.name_and_host} {verb}{'ed' if was else 's'} {rank_time} a step{of}"
         return f"{does}, {self.others} {others_time}"
 
-    def sentence(self, was: bool = False) -> str:
-        """Say which rank works longer, and that the others wait for it."""
-        wait = "waited" if was else "waits" if self.others == _OTHER else "wait"
-        return f"{self.compared(was)} and {wait} for it"
-
     @property
     def where(self) -> str:
         """The part of a step in which it works longer; empty for data."""

@@ -72,14 +72,14 @@ async def test_the_rank_that_the_others_wait_for_is_named_and_on_top(tmp_path, s
     async with app.run_test(size=size) as pilot:
         table = await open_ranks(app, pilot)
         [said] = lines_with(app, "waits")[:1]
-        assert said.strip() == (
-            "rank 2 on n1 waits 30.0 ms a step for data, others 0 ms and wait for it"
+        assert said.strip().startswith(
+            "WAITING FOR RANK 2 86 %: rank 2 on n1 waits 30.0 ms a step for data, others 0"
         )
         assert [row.name for row in table.shown_rows] == ["rank 2", "rank 0", "rank 1", "rank 3"]
         row = lines_with(app, "▸ 2")[0]
         assert "█" in row
         assert "░" not in row
-        # The bars of the others are waiting, but for their own work.
+        # The bars of the others are waiting, but for their own time.
         other = next(line for line in lines_with(app, "median") if "░" in line and "n0" in line)
         assert other.count("░") > 5 * other.count("█")
         assert "+30.0 ms" in row
@@ -132,7 +132,7 @@ async def test_without_the_parts_of_steps_there_are_no_bars_and_no_empty_columns
     async with app.run_test(size=WIDE) as pilot:
         table = await open_ranks(app, pilot)
         text = screen_text(app)
-        assert "their own work is not known: too few steps are measured" in text
+        assert "their own time is not known: too few steps are measured" in text
         assert not app.screen.query_one(RankParts).display
         headings = [column.name for column in table.columns(117)]
         assert headings == ["rank", "host", "data wait", "rate"]
@@ -159,7 +159,7 @@ def test_the_report_has_the_same_figures():
     snapshot = session.snapshot()
     table = rank_table(session, snapshot)
     rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
-    assert rows[2]["own work"] == "35.0 ms"
+    assert rows[2]["own time"] == "35.0 ms"
     assert [row["vs median"] for row in rows] == ["median", "median", "+30.0 ms", "median"]
     assert rows[0]["waits"] == "30.0 ms"
     assert table.levels[2] == "bad"

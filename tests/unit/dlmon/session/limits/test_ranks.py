@@ -74,20 +74,18 @@ def test_the_rank_that_takes_longer_by_itself_is_what_others_wait_for_in_backwar
         "29.9 ms more in forward",
     )
     assert (
-        straggler_of(ranks_of_three).sentence()
-        == "rank 1 on n1 works 50.0 ms a step, others 20.1 ms and wait for it"
+        straggler_of(ranks_of_three).compared(was=False)
+        == "rank 1 on n1 works 50.0 ms a step, others 20.1 ms"
     )
     # Loaders may not be watched.
     of_two = straggler_of(ranks([None, None], work_ms=(33.0, 3.0)))
-    assert of_two.sentence(was=True) == (
-        "rank 0 worked 50.0 ms a step, the other 20.0 ms and waited for it"
-    )
+    assert of_two.compared(was=True) == "rank 0 worked 50.0 ms a step, the other 20.0 ms"
 
 
 def test_what_it_takes_longer_for_is_named_with_the_line_of_its_own_code():
     of_data = ranks([2.0, 41.0], work_ms=(3.0, 42.0), in_part="wait_us")
-    assert straggler_of(of_data).sentence() == (
-        "rank 1 on n1 waits 42.0 ms a step for data, the other 3.00 ms and waits for it"
+    assert straggler_of(of_data).compared(was=False) == (
+        "rank 1 on n1 waits 42.0 ms a step for data, the other 3.00 ms"
     )
     places = (SeenAt(7, Frame("train.py", 20, "augment")), SeenAt(1, Frame("train.py", 9, "log")))
     code = CodeSamples(0, 10, places)

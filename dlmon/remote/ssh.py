@@ -53,8 +53,8 @@ _EXPLANATIONS = (
     ),
     (
         re.compile(r"permission denied|too many authentication failures", re.I),
-        "lets nobody in without a password or passphrase here: run ssh-add, or "
-        "ssh-copy-id {host}, first",
+        ": run ssh-add, or ssh-copy-id {host}, first; it lets nobody in without a password or "
+        "passphrase here",
     ),
     (re.compile(r"could not resolve hostname", re.I), "is not known: no such host name"),
     (re.compile(r"connection refused", re.I), "refuses connections by ssh"),
@@ -154,7 +154,8 @@ def explain(host: str, errors: str, exit_code: int | None) -> SshError:
     for pattern, words in _EXPLANATIONS if exit_code in (255, None) else ():
         if pattern.search(errors):
             may_pass = "{host}" not in words
-            return SshError(f"{host} {words.format(host=host)}", may_pass)
+            gap = "" if words.startswith(":") else " "
+            return SshError(f"{host}{gap}{words.format(host=host)}", may_pass)
     if exit_code in (126, 127) or _NO_PYTHON_BY_CSH.search(errors):
         why = "has no python3 that a command over ssh can run; dlmon needs Python 3.10 there"
         return SshError(f"{host} {why}", False)

@@ -22,7 +22,7 @@ from dlmon.figures.machine.readings import (
     no_gpu_text,
 )
 from dlmon.records import Gpu, Memory
-from dlmon.remote.host import Age, HostSnapshot, RunningSession
+from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 from dlmon.render.wrap import first_words
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import figure_column, figure_row, gpu_row, memory_column
@@ -209,6 +209,7 @@ def _last_column(text: str, style: str, width: int) -> tuple[TextRun, int]:
 _NAME, _LEAST_LEVELS, _FREE, _PERCENT, _MEMORY = 18, 4, 14, 6, 11
 # Hosts are sorted anew only every tenth time they are shown: a row that moves is hard to follow.
 _SORTED_EVERY = 10
+_LEAST_FOLDED = 5
 # A table of at least this width has figures of all GPUs of a host together.
 _WIDTH_FOR_GPUS, _GPU_MEMORY, _WHO, _POWER = 118, 11, 20, 10
 
@@ -223,6 +224,8 @@ class HostTable(SortedTable[HostSnapshot]):
     _times_shown = 0
     _sorted_as: tuple[object, ...] = ()
     _ranks: Mapping[str, int] = {}
+    folded: Sequence[HostSnapshot] = ()
+    """Hosts whose recordings begin later, which have no rows: that of the first one counts them."""
 
     def show(self, hosts: Sequence[HostSnapshot]) -> None:
         """Show hosts, in the order of the last sorting until the next one is due."""
@@ -246,7 +249,12 @@ class HostTable(SortedTable[HostSnapshot]):
             self._sorted_as = sorted_as
             self._ranks = {name: rank for rank, name in enumerate(names)}
         hosts = matching(hosts, self._typed)
-        return sorted(hosts, key=lambda host: self._ranks.get(host.name, 0))
+        ranked = sorted(hosts, key=lambda host: self._ranks.get(host.name, 0))
+        later = [host for host in ranked if host.state == HostState.NOT_STARTED]
+        later.sort(key=lambda host: host.edge_wall or 0.0)
+        self.folded = later[1:] if len(later) >= _LEAST_FOLDED else []
+        folded = {host.name for host in self.folded}
+        return [host for host in ranked if host.name not in folded]
 
     def key_of(self, row: HostSnapshot) -> str:
         return row.name
@@ -268,6 +276,8 @@ class HostTable(SortedTable[HostSnapshot]):
         text, level = words.status_of(host)
         if host.machine is None or not host.is_there:
             status = ": ".join(filter(None, (text, words.short_problem(host))))
+            if host.state == HostState.NOT_STARTED and self.folded:
+                status = f"{status}, and {len(self.folded)} more later"
             return (name, (first_words(status, width - _NAME), STATUS_STYLES[level]))
         figures = self._figures(host, self._has_gpu_totals(width))
         if not host.is_current:

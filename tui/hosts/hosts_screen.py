@@ -128,7 +128,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
         self._nothing.display = not hosts
         if self._grid.display:
             self._paint_cards([host for host in hosts if not has_card or host is self.chosen_host])
-        summary = words.summary(hosts, len(all_hosts), *self.nouns)
+        summary = words.summary([*hosts, *self._table.folded], len(all_hosts), *self.nouns)
         self._summary.show(summary, self.remark)
         is_alone = self.is_compact and not has_card
         self._details.show(self.chosen_host, self.chosen_session if is_alone else None)

@@ -125,8 +125,9 @@ def _lost(host, clock):
 
 
 def _needs_person(host, clock):
-    sentence = "lets nobody in without a password or passphrase here: run ssh-add, or ssh-copy-id"
-    host.connection.fail(f"{host.name} {sentence} {host.name}, first", may_pass=False, retry_s=60)
+    step = f"run ssh-add, or ssh-copy-id {host.name}, first"
+    why = "it lets nobody in without a password or passphrase here"
+    host.connection.fail(f"{host.name}: {step}; {why}", may_pass=False, retry_s=60)
 
 
 def _late(host, clock):

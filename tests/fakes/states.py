@@ -925,6 +925,7 @@ def staged(
         _be_the_machine(stack, home)
         read = partial(_AllProcesses, state, is_read=view == "processes")
         _patch(stack, processes_screen, "all_processes", read)
+        ended = isinstance(state.records[-1], Result)
         # A path from here is the same in every picture.
         stack.enter_context(chdir(home))
         log_dir = Path(folder)
@@ -953,7 +954,8 @@ def staged(
             launch=refused_launch,
             hosts=lambda name, *more: live(FakeHost(name, clock, *more), clock),
             connection=partial(FakeLink, clock=clock),
-            wall_clock=lambda: BEGIN_WALL + (clock.now_ns - BEGIN_NS) / 1e9 + 3600,
+            # Home is seen an hour after what ended, and while it runs that which goes on.
+            wall_clock=lambda: BEGIN_WALL + (clock.now_ns - BEGIN_NS) / 1e9 + 3600 * ended,
         )
         app = DlmonApp(Start(log_dir, Settings(**settings), **where, sources=sources))
         yield Stage(app, view, state, clock)

@@ -17,7 +17,7 @@ from workloads.catalog import Workload
 def last_text(last: SessionEntry | None, workload: Workload, wanted: RunOptions) -> str:
     """Say how the last run here went, and which of its options differ from those wanted."""
     if last is None:
-        return "not trained here yet"
+        return "no result here yet"
     when, timing = units.day_and_time(last.header.wall), timing_of_run(last)
     name = "" if last.label.name is None else f" ({last.label.name})"
     if timing is None:

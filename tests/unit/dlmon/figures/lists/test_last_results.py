@@ -123,7 +123,7 @@ def test_a_run_too_short_for_a_figure_is_no_run_that_never_was(tmp_path, utc):
     text = last_text(found, CIFAR, RunOptions())
     assert text == "last run here: completed, too short to measure (2026-11-20 14:56)"
     assert last_in_brief(found, CIFAR, RunOptions()) == ""
-    assert last_text(None, CIFAR, RunOptions()) == "not trained here yet"
+    assert last_text(None, CIFAR, RunOptions()) == "no result here yet"
 
 
 def test_a_figure_counts_more_than_a_later_run_without_one(tmp_path):

@@ -73,7 +73,7 @@ async def test_the_rank_that_the_others_wait_for_is_named_and_on_top(tmp_path, s
         table = await open_ranks(app, pilot)
         [said] = lines_with(app, "waits")[:1]
         assert said.strip().startswith(
-            "WAITING FOR RANK 2 86 %: rank 2 on n1 waits 30.0 ms a step for data, others 0"
+            "WAITING FOR RANK 2, 86 %: rank 2 on n1 waits 30.0 ms a step for data, others 0"
         )
         assert [row.name for row in table.shown_rows] == ["rank 2", "rank 0", "rank 1", "rank 3"]
         row = lines_with(app, "▸ 2")[0]

@@ -89,8 +89,8 @@ def test_a_signal_to_its_viewer_stops_it_and_sums_it_up(dlmon_command, log_dir):
     with subprocess.Popen(command, **pipes) as viewer:
         log = Log(the_log_in(log_dir))
         log.wait_for(Machine)
-        # It follows the recording by then: one that has not begun to is ended with a sentence.
-        viewer.stdout.readline()
+        # It shows the recording by then: one that has not begun to is ended with a sentence.
+        assert any("CPU" in line for line in viewer.stdout)
         viewer.send_signal(signal.SIGINT)
         out, errors = viewer.communicate(timeout=DEADLINE_S)
         assert viewer.returncode == 130

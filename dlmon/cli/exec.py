@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,15 +90,16 @@ def _repeats(
     return begin_sweep(logs, plan, seed, time.time(), options.name, settings.alerts, slurm)
 
 
-def _copy_from(hosts: Sequence[str], job: Job, host: str | None) -> None:
-    """Have the parts of a joined run copied from hosts."""
-    from dlmon.remote.part_copy import start_copying
+def _copying(job: Job, hosts: tuple[str, ...], host: str | None) -> Job:
+    """Return the job of a joined run whose other parts are copied from hosts."""
+    from dlmon.remote.part_copy import check_reachable
 
     if job.join is None:
         raise shared.UserError("--joined-by names another machine of --join NAME")
     if host is not None:
         raise shared.UserError("--joined-by copies to this machine: leave out --host")
-    start_copying(Path(job.log_dir), job.join, hosts)
+    check_reachable(hosts)
+    return replace(job, joined_by=hosts)
 
 
 @click.command(
@@ -210,7 +211,7 @@ def exec_script(
         if join is not None:
             job = _joining(job, join, slurm)
         if joined_by:
-            _copy_from(joined_by, job, options.host)
+            job = _copying(job, joined_by, options.host)
     view = View(settings, options.log_dir, plain, as_json, verbose)
     if repeat > 1:
         return make_runs(runs, view, None if options.log_dir is None else Path(options.log_dir))

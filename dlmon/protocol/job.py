@@ -33,7 +33,8 @@ class Job:
     `dlmon.records.injections`. `sweep` is the id of the sweep, or of the experiment of pairs, that
     the session is a run of.
 
-    Runs on several hosts with the same `join` and log directory are one session.
+    Runs on several hosts with the same `join` and log directory are one session; what hosts in
+    `joined_by` record, whose log directory is another, is copied from them.
 
     `serve` is the address at which metrics of all running sessions are served.
 
@@ -67,6 +68,7 @@ class Job:
     session: str | None = None
     own_signal: str | None = None
     join: str | None = None
+    joined_by: tuple[str, ...] = ()
     injected: dict[str, str | int | float] = field(default_factory=dict)
     serve: str | None = None
     sweep: str | None = None
@@ -86,7 +88,7 @@ class Job:
     def from_fields(cls, fields: dict[str, Any]) -> Job:
         """Return a job from its decoded JSON."""
         fields = dict(fields)
-        for name in ("command", "terminal", "copy_fds"):
+        for name in ("command", "terminal", "copy_fds", "joined_by"):
             if fields.get(name) is not None:
                 fields[name] = tuple(fields[name])
         return cls(**fields)

@@ -92,6 +92,7 @@ from dlmon.supervisor.child import (
 )
 from dlmon.supervisor.control import Control
 from dlmon.supervisor.kernel_kills import KernelKills
+from dlmon.supervisor.noticing_process import NoticingProcess
 from dlmon.supervisor.parts import Parts
 from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.tracker_process import TrackerFeed
@@ -101,7 +102,7 @@ from dlmon.supervisor.verdict import (
     make_result,
     why_nothing_trained,
 )
-from dlmon.system.children import command_of_folders, end_group, end_process
+from dlmon.system.children import command_of_folders, end_group, end_process, python_command
 from dlmon.system.suspension import Suspension
 from dlmon.system.this_host import boot_id, host_name
 
@@ -176,6 +177,7 @@ class Supervisor:
         self._alerts: SessionAlerts | None = None
         self._index: Index | None = None
         self._tracker: TrackerFeed | None = None
+        self._part_copy: NoticingProcess | None = None
         self._early_notices: list[str] = []
         self._later_facts: Facts | None = None
         self._unwritten: Machine | None = None
@@ -443,6 +445,16 @@ class Supervisor:
         to = job.options.get("to")
         if to is not None and part is None:
             self._tracker = TrackerFeed(str(to), job, self._writer.path, self._notice)
+        if self._parts is not None and job.joined_by:
+            self._part_copy = NoticingProcess(
+                [
+                    *python_command("dlmon.remote.part_copy"),
+                    *(str(self._writer.path.parent), str(job.join), *job.joined_by),
+                ],
+                os.environ,
+                self._notice,
+                "nothing is copied from the other machines: its process can't be started",
+            )
         self._answer(Started(header.id, str(self._writer.path)))
         if self._later_facts is not None:
             self._write(self._later_facts)
@@ -524,6 +536,8 @@ class Supervisor:
             await asyncio.to_thread(leave, Path(self._job.log_dir), self._job.join)
         await parts.finish()
         parts.close()
+        if self._part_copy is not None:
+            self._part_copy.end()
         if self._announcement is not None:
             with contextlib.suppress(OSError):
                 self._announcement.unlink()
@@ -782,8 +796,8 @@ class Supervisor:
                 self._workload.reaped(exit_code)
             else:
                 self._sensors.reaped(pid, exit_code)
-                if self._tracker is not None:
-                    self._tracker.reaped(pid, exit_code)
+                for process in self._noticing:
+                    process.reaped(pid, exit_code)
 
     def _serve(self) -> None:
         """Serve metrics of the running sessions from a process that outlives this one."""
@@ -795,6 +809,10 @@ class Supervisor:
             self._notice(str(error))
         else:
             self._exporter_pids = set() if exporter is None else {exporter.pid}
+
+    @property
+    def _noticing(self) -> list[NoticingProcess]:
+        return [p for p in (self._tracker, self._part_copy) if p is not None]
 
     async def _end_descendants(self) -> None:
         """Kill the workload's remaining processes: its group, and the orphans that we adopted.
@@ -809,7 +827,7 @@ class Supervisor:
         end_group(self._workload.pid, signal.SIGKILL)
         deadline = time.monotonic() + END_S
         ours = self._sensors.pids | self._exporter_pids
-        ours |= self._tracker.pids if self._tracker is not None else set()
+        ours |= {pid for process in self._noticing for pid in process.pids}
         while (orphans := _children() - ours) and time.monotonic() < deadline:
             for pid in orphans:
                 end_process(pid, signal.SIGKILL)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from dlmon.protocol.job import Job
-from dlmon.records import Notice, RecordError, Result, decode, encode
-from dlmon.system.children import SAFE_PATH, die_with_parent, end_group, python_command
+from dlmon.records import Result, encode
+from dlmon.supervisor.noticing_process import NoticingProcess
+from dlmon.system.children import SAFE_PATH, python_command
 from dlmon.trackers.sink import GRACE_S
 from dlmon.trackers.tracker_address import unsent_text
 
@@ -21,12 +21,11 @@ _MORE_S = 3.0
 # A longer wait than this is said.
 _SILENT_S = 2.0
 _LONGEST_S = GRACE_S + _MORE_S - _SILENT_S
-_LONGEST_LINE = 1 << 16
 # The script's own run is no place for another process while the script writes to it.
 _NOT_PASSED_ON = "WANDB_RUN_ID"
 
 
-class TrackerFeed:
+class TrackerFeed(NoticingProcess):
     """The process of one session.
 
     Args:
@@ -37,59 +36,15 @@ class TrackerFeed:
     """
 
     def __init__(self, to: str, job: Job, log: Path, notice: Callable[[str], None]) -> None:
-        self._to, self._log, self._notice = to, log, notice
-        self._unfinished = b""
-        self._has_ended = asyncio.Event()
-        self._is_whole = False
+        self._to, self._log = to, log
         environment = {**os.environ, **job.environment, **SAFE_PATH}
         environment.pop(_NOT_PASSED_ON, None)
-        self._process: subprocess.Popen[bytes] | None = None
-        try:
-            self._process = subprocess.Popen(
-                [*python_command("dlmon.trackers"), str(log), to],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                env=environment,
-                start_new_session=True,
-                preexec_fn=die_with_parent(os.getpid()),
-            )
-        except OSError as error:
-            notice(f"nothing is sent to {to}: its process can't be started: {error.strerror}")
-            return
-        assert self._process.stdout is not None
-        self._fd = self._process.stdout.fileno()
-        os.set_blocking(self._fd, False)
-        asyncio.get_running_loop().add_reader(self._fd, self._read)
-
-    @property
-    def pids(self) -> set[int]:
-        return set() if self._process is None else {self._process.pid}
-
-    def reaped(self, pid: int, exit_code: int) -> None:
-        """Note the exit code that the caller's waitpid got, if the process is ours."""
-        if self._process is not None and pid == self._process.pid:
-            self._process.returncode = exit_code
-            self._is_whole = exit_code == 0
-            self._has_ended.set()
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._fd, _LONGEST_LINE)
-        except BlockingIOError:
-            return
-        if not data:
-            asyncio.get_running_loop().remove_reader(self._fd)
-            return
-        *lines, self._unfinished = (self._unfinished + data).split(b"\n")
-        for line in lines:
-            try:
-                record = decode(line)
-            except RecordError:
-                continue
-            if isinstance(record, Notice):
-                self._notice(record.text)
+        super().__init__(
+            [*python_command("dlmon.trackers"), str(log), to],
+            environment,
+            notice,
+            f"nothing is sent to {to}: its process can't be started",
+        )
 
     async def finish(self, result: Result, hurry: asyncio.Event) -> None:
         """Let it send the rest and the result, within its grace or until `hurry`."""
@@ -105,10 +60,8 @@ class TrackerFeed:
             await asyncio.wait(waits, timeout=_LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
-        if not self._has_ended.is_set():
-            end_group(process.pid, signal.SIGKILL)
+        self.end()
         await told
-        self._read()
         if not self._is_whole:
             self._notice(unsent_text(self._log, self._to))
 

@@ -1,31 +1,41 @@
-"""When the session is found whose parts are copied from other hosts."""
+"""What is said of a part that can't be copied from its host."""
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
-from fakes.recorded import recorded_session, write_log
 
-from dlmon.log.parts import announce, join, joined_step
+from dlmon.records import Notice, decode
 from dlmon.remote import part_copy
+from dlmon.remote.ssh import SshError
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    monkeypatch.setattr(part_copy, "BEGINS_S", 0.05)
-    monkeypatch.setattr(part_copy, "POLL_S", 0.01)
+async def loses_its_connection(folder, number, host, name):
+    raise SshError(f"{host} is out of reach", may_pass=False)
 
 
-def test_a_session_that_is_over_or_has_not_begun_is_none(tmp_path):
-    assert part_copy.session_folder(tmp_path, "vit") is None
-    assert join(tmp_path, "vit") == 0
-    log = write_log(tmp_path, recorded_session())
-    announce(tmp_path, joined_step("vit"), log.parent.name)
-    assert part_copy.session_folder(tmp_path, "vit") is None
+async def meets_a_log_that_is_gone(folder, number, host, name):
+    return "its log was removed"
 
 
-def test_the_running_session_of_the_name_is_found(tmp_path, monkeypatch):
-    assert join(tmp_path, "vit") == 0
-    log = write_log(tmp_path, recorded_session())
-    announce(tmp_path, joined_step("vit"), log.parent.name)
-    monkeypatch.setattr(part_copy, "_runs", lambda folder: True)
-    assert part_copy.session_folder(tmp_path, "vit") == log.parent
+async def copies_all(folder, number, host, name):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("copying", "why"),
+    [
+        (loses_its_connection, "n2 is out of reach"),
+        (meets_a_log_that_is_gone, "its log was removed"),
+        (copies_all, None),
+    ],
+)
+def test_a_copy_that_ends_too_early_is_said(copying, why, tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.setattr(part_copy, "copy_part", copying)
+    asyncio.run(part_copy.copy_parts(tmp_path, "vit", ["n2"]))
+    said = [decode(line) for line in capfdbinary.readouterr().out.splitlines()]
+    told = [record.text for record in said if isinstance(record, Notice)]
+    assert told == [f"what n2 records of this run is not copied any more: {why}"] * (
+        why is not None
+    )

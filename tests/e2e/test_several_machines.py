@@ -66,9 +66,12 @@ def test_the_tasks_of_a_step_are_one_session_with_the_throughput_of_all(start, l
         assert len([one for one in log.records(Epoch) if (one.trainer or 0) == number]) == 20
     assert {node.host for node in log.records(Node)} == {"n1", "n2"}
     (result,) = log.records(Result)
-    own = [one for one in log.records(Batches) if not one.trainer]
-    alone = 64 * sum(one.count for one in own) / (sum(one.time_us for one in own) / 1e6)
-    assert result.samples_per_second.mean == pytest.approx(3 * alone, rel=0.25)
+    # On a busy machine, one may be much slower than another.
+    rates = []
+    for number in trainers:
+        own = [one for one in log.records(Batches) if (one.trainer or 0) == number]
+        rates.append(64 * sum(one.count for one in own) / (sum(one.time_us for one in own) / 1e6))
+    assert result.samples_per_second.mean == pytest.approx(sum(rates), rel=0.25)
     # It is said once, where the first of them runs.
     assert "3 processes on 3 machines" in first.stderr
     assert [each.stderr for each in others] == ["", ""]

@@ -4,9 +4,9 @@ By simulation: experiments whose pairs are drawn from the noise of the pairs tha
 (--logs), stopped by the rule of `dlmon.statistics.pairs`. Printed: how often the interval holds the
 truth, and how often a difference is claimed that isn't there.
 
-With --real N: N experiments of a PyTorch loop of about 1.3 ms steps against itself, and N against
-one whose loader sleeps 0.1 ms before each fourth batch, about 5 % of a step. They take at most
---time each.
+With --real N: N experiments of a loop of about 1.3 ms steps against itself, and N against one that
+sleeps 0.1 ms before each fourth step, about 5 % of a step. They take at most --time each. The loop
+is PyTorch's; with --numpy NumPy's, of which more pairs fit into a minute.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dlmon.statistics.pairs import FIRST_PAIRS, is_proven_early, paired_ratio, p
 from dlmon.sweep.log import list_sweeps
 from dlmon.sweep.pairs import verdict_of
 
-SCRIPT = Path(__file__).with_name("scripts") / "short_steps.py"
+SCRIPTS = Path(__file__).with_name("scripts")
 SIDES = {"alike": "env:SIDE=1,2", "slower": "env:SLEEP_MS=0,0.1"}
 EXPERIMENTS = 2000
 MOST_PAIRS = 40
@@ -72,11 +72,13 @@ def simulate(
     return held / EXPERIMENTS, claimed / EXPERIMENTS, pairs / EXPERIMENTS
 
 
-def real(python: str, vary: str, logs: Path, window: str, time: str) -> tuple[str, float, int]:
+def real(
+    script: Sequence[str], vary: str, logs: Path, window: str, time: str
+) -> tuple[str, float, int]:
     """Make one experiment; return its verdict, its ratio and its number of pairs."""
     command = [sys.executable, "-P", "-c", "from tui.start import main; main()", "ab"]
     command += ["--vary", vary, "--window", window, "--for", time, "--to", "2%", "--json"]
-    command += ["--log-dir", str(logs), "--", python, str(SCRIPT)]
+    command += ["--log-dir", str(logs), "--", *script]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout.strip():
         raise CannotRun(done.stderr.strip().splitlines()[-1] if done.stderr else "no answer")
@@ -90,6 +92,7 @@ def main() -> None:
     parser.add_argument("--real", type=int, default=0, metavar="N")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     parser.add_argument("--python", default=sys.executable, help="an interpreter with PyTorch")
+    parser.add_argument("--numpy", action="store_true", help="a loop of NumPy's")
     parser.add_argument("--window", default="2s")
     parser.add_argument("--time", default="2m")
     options = parser.parse_args()
@@ -105,12 +108,14 @@ def main() -> None:
                 f"difference is claimed in {100 * claimed:.1f} % of {EXPERIMENTS:,}, "
                 f"after {pairs:.1f} pairs"
             )
+    file_name = "short_numpy_steps.py" if options.numpy else "short_steps.py"
+    script = [options.python, str(SCRIPTS / file_name)]
     for name in options.sides:
         verdicts = []
         for _ in range(options.real):
             with tempfile.TemporaryDirectory() as folder:
                 verdict, ratio, pairs = real(
-                    options.python, SIDES[name], Path(folder), options.window, options.time
+                    script, SIDES[name], Path(folder), options.window, options.time
                 )
             verdicts.append(verdict)
             print(f"{name}: {verdict}, ratio {ratio:.3f}, {pairs} pairs", flush=True)

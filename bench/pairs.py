@@ -83,6 +83,8 @@ def real(
     if not done.stdout.strip():
         raise CannotRun(done.stderr.strip().splitlines()[-1] if done.stderr else "no answer")
     told = json.loads(done.stdout)
+    if not told["pairs"]:
+        raise CannotRun("not one pair could be made: does the script run, and is --time enough?")
     return told["verdict"], told["ratio"] or math.nan, len(told["pairs"])
 
 

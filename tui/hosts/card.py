@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
@@ -25,7 +26,17 @@ from dlmon.records import Gpu, Memory
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 from dlmon.render.wrap import first_words
 from tui.drawing.time_axis import TimeAxis
-from tui.machine.gpu_rows import figure_column, figure_row, gpu_row, memory_column
+from tui.machine.gpu_rows import (
+    GAP,
+    POWER,
+    TEMPERATURE,
+    figure_column,
+    figure_row,
+    gpu_row,
+    memory_column,
+    memory_history,
+    with_last,
+)
 from tui.machine.view import MachineView
 from tui.widgets.lines import (
     ACCENT,
@@ -43,6 +54,7 @@ from tui.widgets.lines import (
     cut,
     fit,
     joined,
+    row_width,
     without_detail,
     wrapped,
 )
@@ -50,7 +62,7 @@ from tui.widgets.tables import SortedTable
 
 MOST_GPUS = 16
 STATUS_STYLES: dict[Level, str] = {"": MUTED, "high": HIGH, "bad": BAD}
-_LEAST_BODY, _MOST_SESSIONS = 3, 8
+_LEAST_BODY, _MOST_SESSIONS, _MOST_USERS = 3, 8, 24
 # The time in the history of a row.
 _HISTORY_NS, _HISTORY_COLUMNS = 60_000_000_000, 60
 
@@ -72,14 +84,21 @@ class HostCard(GrowingLines):
     """
 
     _session: RunningSession | None = None
+    _user_cells = 0
 
     def __init__(self, host: HostSnapshot) -> None:
         super().__init__()
         self.host = host
 
-    def show(self, host: HostSnapshot, *, chosen: bool, session: RunningSession | None) -> None:
-        """Show a host; if it is chosen, highlight the session, or else the host."""
+    def show(
+        self, host: HostSnapshot, chosen: bool, session: RunningSession | None, user_cells: int
+    ) -> None:
+        """Show a host; if it is chosen, highlight the session, or else the host.
+
+        The column of the users of its GPUs has `user_cells`, as on the other cards.
+        """
         self.host, self._session = host, session if chosen else None
+        self._user_cells = user_cells
         self.set_class(chosen and session is None, "-chosen")
         self.set_class(chosen, "-framed")
         text, level = words.status_of(host)
@@ -117,12 +136,13 @@ class HostCard(GrowingLines):
         host = self.host
         # A countdown has a row of its own: it would change how the sentence is wrapped.
         text, countdown = host.problem or words.sentence_of(host), words.next_try(host)
-        height = _LEAST_BODY - bool(countdown)
+        height = _LEAST_BODY - bool(countdown) if text else 1
         if host.is_recorded:
             # Leave room for the figures from the start, so that nothing moves.
             height = max(height, min(len(host.gpus), MOST_GPUS + 1) + 1)
         style = STATUS_STYLES[words.status_of(host)[1]]
-        rows: list[TextRow] = [((line, style),) for line in wrapped(text, width, height)]
+        lines = wrapped(text or "no reading yet", width, height)
+        rows: list[TextRow] = [((line, style),) for line in lines]
         rows += [()] * (height - len(rows))
         return [*rows, ((countdown, MUTED),)] if countdown else rows
 
@@ -134,7 +154,7 @@ class HostCard(GrowingLines):
         rows = []
         for gpu in host.gpus[:MOST_GPUS]:
             is_free = gpu.index in (host.free_gpus or ())
-            last = _last_column(words.gpu_users(host, gpu), GOOD if is_free else MUTED, width)
+            last = self._last_column(gpu_users(host, gpu), GOOD if is_free else MUTED)
             rows.append(gpu_row(view, gpu, self._axis, f"{gpu.index:<3}", width, last))
         more = len(host.gpus) - len(rows)
         return [*rows, ((f" … {more} more", MUTED),)] if more > 0 else rows
@@ -149,17 +169,26 @@ class HostCard(GrowingLines):
         total_mib = facts.memory_limit_mib or facts.memory_mib
         used_mib = machine.memory.used_mib if machine.memory else None
         load = words.load_words(machine.cpu.load_1m if machine.cpu else None)
-        columns = [
-            memory_column(figures.get("memory"), used_mib, total_mib),
-            (figure_column(figures.get("temp"), 9), 9),
-            (figure_column(figures.get("package"), 8), 8),
-            _last_column(load, MUTED, width),
-        ]
-        pct = machine.cpu.pct if machine.cpu else None
         label: TextRun = (" CPU ", MUTED)
         room = width - len(label[0])
-        series = self.host.history.cpu_pct
-        return (label, *figure_row(pct, series, self._axis, columns, room, "$chart-cpu"))
+        history = self.host.history
+        columns = with_last(
+            [
+                *memory_history(history.memory_mib, total_mib, self._axis, room),
+                memory_column(figures.get("memory"), used_mib, total_mib),
+                (figure_column(figures.get("temp"), TEMPERATURE), TEMPERATURE),
+                (figure_column(figures.get("package"), POWER), POWER),
+            ],
+            self._last_column(past_text(self.host) or load, MUTED),
+            room,
+        )
+        pct = machine.cpu.pct if machine.cpu else None
+        return (label, *figure_row(pct, history.cpu_pct, self._axis, columns, room, "$chart-cpu"))
+
+    def _last_column(self, text: str, style: str) -> tuple[TextRun, int]:
+        """Return the last column of a row, aligned left, and its cells with the gap."""
+        cells = self._user_cells
+        return (fit(first_words(text, cells), cells), style), cells + GAP
 
     @property
     def _axis(self) -> TimeAxis:
@@ -186,7 +215,7 @@ class HostCard(GrowingLines):
     def _session_row(self, session: RunningSession, width: int) -> TextRow:
         right: TextRow = (
             (words.session_progress(session), MUTED),
-            (f"  {words.session_rate(session):>15}", STRONG),
+            (f"  {past_text(self.host) or words.session_rate(session):>15}", STRONG),
             (f"  {words.session_device(session):<6}", MUTED),
         )
         row = joined(((f" {words.session_title(session)}", ACCENT),), right, width)
@@ -200,10 +229,22 @@ def shown_sessions(host: HostSnapshot) -> tuple[RunningSession, ...]:
     return () if host.machine is None else (host.sessions or ())[:_MOST_SESSIONS]
 
 
-def _last_column(text: str, style: str, width: int) -> tuple[TextRun, int]:
-    """Return the last column of a row, aligned left, and its cells with the gap."""
-    cells = max(8, min(24, (width - 40) // 2 - 3))
-    return (fit(first_words(text, cells), cells), style), cells + 2
+def user_cells(hosts: Sequence[HostSnapshot]) -> int:
+    """Return the cells of the longest users of a GPU of any host."""
+    users = (gpu_users(host, gpu) for host in hosts for gpu in host.gpus[:MOST_GPUS])
+    # A host that is lost moves nothing.
+    return min(_MOST_USERS, max(map(cell_len, ("at 00:00:00", *users))))
+
+
+def gpu_users(host: HostSnapshot, gpu: Gpu) -> str:
+    """Return who uses a GPU, or of when its figures are."""
+    return past_text(host) or words.gpu_users(host, gpu)
+
+
+def past_text(host: HostSnapshot) -> str:
+    """Say when the figures of a host were read; empty if they are current."""
+    time = words.time_of_figures(host)
+    return f"at {time}" if time else ""
 
 
 _NAME, _LEAST_LEVELS, _FREE, _PERCENT, _MEMORY = 18, 4, 14, 6, 11
@@ -279,7 +320,7 @@ class HostTable(SortedTable[HostSnapshot]):
             if host.state == HostState.NOT_STARTED and self.folded:
                 status = f"{status}, and {len(self.folded)} more later"
             return (name, (first_words(status, width - _NAME), STATUS_STYLES[level]))
-        figures = self._figures(host, self._has_gpu_totals(width))
+        figures = self._figures(host, width)
         if not host.is_current:
             style = HIGH if host.age == Age.OLD else MUTED
             figures = tuple((text, style) for text, _ in figures)
@@ -296,7 +337,7 @@ class HostTable(SortedTable[HostSnapshot]):
     def _has_gpu_totals(self, width: int) -> bool:
         return width >= _WIDTH_FOR_GPUS and any(host.gpus for host in self.shown_rows)
 
-    def _figures(self, host: HostSnapshot, has_gpu_totals: bool) -> TextRow:
+    def _figures(self, host: HostSnapshot, width: int) -> TextRow:
         """Return the row of a host after its name."""
         machine, cells, free = host.machine, self._level_cells, host.free_gpus or frozenset()
         assert machine is not None
@@ -311,15 +352,15 @@ class HostTable(SortedTable[HostSnapshot]):
             power = "–" if power_w is None else f"{power_w:.0f} W"
             gpu_memory = _in_use(*words.gpu_memory_mib(host))
             gpu_totals = f"{gpu_memory:>{_GPU_MEMORY}}  {fit(users, _WHO)}{power:>{_POWER}}"
-        return (
+        row = (
             *((_level_of(gpu), GOOD if gpu.index in free else BAR) for gpu in gpus),
             (" " * (cells - len(gpus)), PLAIN),
             (fit(count, _FREE), GOOD if free else MUTED),
-            (gpu_totals if has_gpu_totals else "", PLAIN),
+            (gpu_totals if self._has_gpu_totals(width) else "", PLAIN),
             (f"{units.percent(pct):>{_PERCENT}}", HIGH if (pct or 0) >= BUSY_PCT else PLAIN),
             (f"{in_use:>{_MEMORY}}  ", PLAIN),
-            (_sessions(host), PLAIN),
         )
+        return (*row, (_sessions(host, width - _NAME - row_width(row)), PLAIN))
 
 
 def _in_use(used_mib: float | None, total_mib: float | None) -> str:
@@ -336,12 +377,14 @@ def _level_of(gpu: Gpu) -> str:
     return levels[round(share * (len(levels) - 1))]
 
 
-def _sessions(host: HostSnapshot) -> str:
-    """Return the number of a host's sessions, or the rate and the title of its only one."""
+def _sessions(host: HostSnapshot, width: int) -> str:
+    """Return the titles and rates of a host's sessions, or their number if these don't fit."""
     sessions = host.sessions or ()
     if not host.is_current:
-        return words.status_of(host)[0]
-    if len(sessions) == 1:
-        rate = words.session_rate(sessions[0]).replace(" samples/s", "/s")
-        return "  ".join(filter(None, (rate, words.session_title(sessions[0]))))
-    return units.counted(len(sessions), "session") if sessions else ""
+        return f"as of {words.time_of_figures(host)}"
+    text = ", ".join(
+        f"{words.session_title(session)} {words.session_rate(session).replace(' samples/s', '/s')}"
+        for session in sessions
+    ).strip()
+    is_long = len(sessions) > 1 and cell_len(text) > width
+    return units.counted(len(sessions), "session") if is_long else text

@@ -26,7 +26,7 @@ from dlmon.remote.host import HostSnapshot, HostState, RunningSession, WatchedHo
 from dlmon.remote.host_replay import HostReplay
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SLICE_S
-from tui.hosts.card import STATUS_STYLES, HostCard, HostTable, shown_sessions
+from tui.hosts.card import STATUS_STYLES, HostCard, HostTable, shown_sessions, user_cells
 from tui.messages import ListHostSessions, ReplayHost, ShowHostSession
 from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, TickingScreen, hidden, topics_of
 from tui.screens.filtered import CLEAR_FILTER, FILTER, REVERSE, SORT, SORT_KEYS, FilteredScreen
@@ -64,6 +64,10 @@ MOVES: tuple[BindingType, ...] = (
 )
 # The narrowest card has room for its figures.
 _LEAST_WIDTH, _SCROLLBAR = 58, 1
+# Cards are wider, up to this, while all of them fit.
+_WIDEST = 100
+# The rows of a card but for its GPUs, and the GPUs of a host that did not tell yet.
+_ROWS_BESIDE_GPUS, _UNKNOWN_GPUS = 5, 8
 _MOST_CARDS_IN_COLUMN, _MOST_ALONE = 8, 3
 # The rows of the summary, the table's heading, the details and the footer; and of a small card.
 _ROWS_BESIDE_TABLE, _LEAST_CARD = 5, 7
@@ -144,9 +148,10 @@ class CardsScreen(FilteredScreen, TickingScreen):
         if [card for card in self._grid.children if card in ranks] != [*ranks]:
             self._grid.sort_children(key=lambda card: ranks.get(card, -1))
         self._grid.styles.grid_size_columns = self._columns
+        cells = user_cells(hosts)
         for host in hosts:
             is_chosen = host is self.chosen_host
-            self._cards[host.name].show(host, chosen=is_chosen, session=self.chosen_session)
+            self._cards[host.name].show(host, is_chosen, self.chosen_session, cells)
 
     @property
     def remark(self) -> str:
@@ -189,8 +194,20 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
     @property
     def _columns(self) -> int:
-        hosts = len(self._table.all_rows or ())
-        return 1 if self.is_compact else max(1, min(self._most_columns, hosts))
+        hosts = self._table.all_rows or ()
+        if self.is_compact:
+            return 1
+        heights = [
+            (_UNKNOWN_GPUS if host.machine is None else len(host.gpus)) + _ROWS_BESIDE_GPUS
+            for host in hosts
+        ]
+        room = self.size.height - _ROWS_BESIDE_TABLE
+        most = max(1, min(self._most_columns, len(hosts)))
+        for columns in range(max(1, self.size.width // _WIDEST), most):
+            rows = range(0, len(heights), columns)
+            if sum(max(heights[row : row + columns]) for row in rows) <= room:
+                return columns
+        return most
 
     def on_host_card_clicked(self, message: HostCard.Clicked) -> None:
         """Highlight the clicked host; a double click opens it."""

@@ -51,6 +51,8 @@ _SHORT, _ROOM_FOR_WORD = 11, 16
 _ROOM_FOR_KINDS = 48
 # The figures after the memory, the most important first, and the cells of each with its gap.
 _COLUMNS = (("temp", 9), ("power", 14), ("clock", 10), (THROTTLED, 24))
+# The same, narrower, on the card of a host.
+TEMPERATURE, POWER = 8, 8
 _WITH_COLUMN = ("memory", "temp", "power", "clock")
 # The users of a GPU stand before its clock, where that leaves a history of this length; with more
 # room they take what a long history leaves.
@@ -144,7 +146,8 @@ def gpu_row(
     columns = [(figure_column(figures.get(name), cells), cells) for name, cells in _COLUMNS]
     if last is not None:
         power = "" if reading.power_w is None else f"{reading.power_w:.0f} W"
-        columns[1:] = [((power, PLAIN), 8), last]
+        columns = [(figure_column(figures.get("temp"), TEMPERATURE), TEMPERATURE)]
+        columns.append(((power, PLAIN), POWER))
     if reading.utilization_pct is None:
         parts = (no_utilization(reading, view.no_reading), *(text for (text, _), _ in columns))
         return (label, (fit("  ".join(filter(None, parts)), room), MUTED))
@@ -156,15 +159,33 @@ def gpu_row(
     columns.insert(0, memory_column(figures.get("memory"), reading.memory_used_mib, total_mib))
     if last is None:
         columns = with_users(columns, view, gpu, room, trouble)
-    if last is None and room >= _ROOM_FOR_MEMORY:
-        cells = _MEMORY_HISTORY - GAP
-        used = coarser(axis, COLUMNS_PER_CELL * cells).columns(
-            view.history.gpu_series("memory_used_mib", gpu.index)
-        )
-        (drawn,) = braille_rows(used, cells, 1, _TOP * (total_mib or 1.0), 0.0, True)
-        columns.insert(0, ((drawn, "$chart-memory"), _MEMORY_HISTORY))
+    used = view.history.gpu_series("memory_used_mib", gpu.index)
+    columns = [*memory_history(used, total_mib, axis, room), *columns]
+    if last is not None:
+        columns = with_last(columns, last, room)
     series = view.history.gpu_series("utilization_pct", gpu.index)
     return (label, *figure_row(reading.utilization_pct, series, axis, columns, room))
+
+
+def memory_history(
+    used: Series, total_mib: float | None, axis: TimeAxis, room: int
+) -> list[tuple[TextRun, int]]:
+    """Return a column with memory over time, if a row has the room for it."""
+    if room < _ROOM_FOR_MEMORY:
+        return []
+    cells = _MEMORY_HISTORY - GAP
+    values = coarser(axis, COLUMNS_PER_CELL * cells).columns(used)
+    (drawn,) = braille_rows(values, cells, 1, _TOP * (total_mib or 1.0), 0.0, True)
+    return [((drawn, "$chart-memory"), _MEMORY_HISTORY)]
+
+
+def with_last(
+    columns: list[tuple[TextRun, int]], last: tuple[TextRun, int], room: int
+) -> list[tuple[TextRun, int]]:
+    """Return the columns that fit beside a short history and the last column, and that one."""
+    while columns and room - sum(c for _, c in (*columns, last)) - _PERCENT < _LEAST_HISTORY:
+        columns = columns[:-1]
+    return [*columns, last]
 
 
 def with_users(

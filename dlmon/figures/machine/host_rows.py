@@ -44,6 +44,11 @@ def status_of(host: HostSnapshot) -> tuple[str, Level]:
     return f"no sample since {_time(host.sample_wall)}", "high" if host.age == Age.OLD else ""
 
 
+def time_of_figures(host: HostSnapshot) -> str:
+    """Return the time of figures that are not current; empty if they are."""
+    return "" if host.is_current else _time(host.sample_wall or host.edge_wall)
+
+
 def next_try(host: HostSnapshot) -> str:
     """Say when a host is tried again; empty if it is connected, or was not tried yet."""
     if host.state not in (HostState.LOST, HostState.UNREACHED, HostState.NEEDS_PERSON):
@@ -158,15 +163,15 @@ def identity(host: HostSnapshot) -> str:
 
 
 def session_title(session: RunningSession) -> str:
-    """Return the name of a session, else its workload, else `machine`."""
-    return session.name or session.workload or "machine"
+    """Return the name of a session, else its workload, else that it records the machine."""
+    return session.name or session.workload or "machine recording"
 
 
 def session_progress(session: RunningSession) -> str:
     """Write the progress of a session: epoch 3 of 10; without epochs, its phase."""
     if session.epoch is None:
         phase = "" if session.overdue_s is not None else phase_text(session.phase)
-        return phase or ("" if session.workload else "recording")
+        return phase or ("recording" if session.name and not session.workload else "")
     of = "" if session.epochs is None else f" of {session.epochs:,}"
     word = "pass" if session.mode in WITHOUT_EPOCHS else "epoch"
     return f"{word} {session.epoch:,}{of}"
@@ -222,7 +227,9 @@ def summary(
     gpus = sum(len(snapshot.gpus) for snapshot in known or current)
     if gpus:
         free = sum(len(snapshot.free_gpus or ()) for snapshot in known)
-        counted = units.counted(gpus, "GPU")
+        # Others may be free, which nobody can read now.
+        gpu = "reachable GPU" if known and len(current) < len(hosts) else "GPU"
+        counted = units.counted(gpus, gpu)
         parts.append(f"{free} of {counted} free" if known else counted)
     running = sum(len(snapshot.sessions or ()) for snapshot in current)
     if running:

@@ -104,7 +104,7 @@ def a_lab(shown):
 
 
 def _training(host, clock):
-    live(host, clock, gpus=2)
+    live(host, clock, gpus=2, busy=(0, 1))
     host.run(session(1), session(2, workload="resnet", name="base", gpus=[1], epoch=12, epochs=90))
 
 

@@ -175,7 +175,7 @@ def test_the_summary_counts_only_what_is_known_now(clock):
     hosts[2].connection.fail("c has a host key that is not known yet", may_pass=False)
     said = words.summary([host.snapshot() for host in hosts])
     assert said == [
-        *("4 hosts", "3 of 4 GPUs free", "1 session"),
+        *("4 hosts", "3 of 4 reachable GPUs free", "1 session"),
         *("1 lost", "1 needs you", "1 connecting"),
     ]
 
@@ -240,3 +240,10 @@ def test_the_filter_finds_names_states_devices_users_and_sessions(host, clock, t
     host.run(session(1))
     hosts = [host.snapshot(), HostSnapshot("cpu")]
     assert [each.name for each in words.matching(hosts, typed)] == names
+
+
+def test_figures_that_are_not_current_have_a_time(host, clock):
+    live(host, clock)
+    assert words.time_of_figures(host.snapshot()) == ""
+    clock.advance(45)
+    assert words.time_of_figures(host.snapshot()) == "21:04:05"

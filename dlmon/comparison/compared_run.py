@@ -202,6 +202,7 @@ class Curve:
         factor: the factor for the values of the series.
         validations: for a metric, the end and the value of each validation.
         newest: its last value, if the series has only a mean.
+        mean: for a throughput, that of the run, if it is steady.
         why: the reason if that is None: NaN or infinite.
         why_validation: the reason if the newest validation is None.
         not_numbers: the number of its values that are NaN or infinite.
@@ -213,6 +214,7 @@ class Curve:
     factor: float = 1.0
     validations: Sequence[tuple[int, float | None]] = ()
     newest: float | None = None
+    mean: float | None = None
     why: str = ""
     why_validation: str = ""
     not_numbers: int = 0

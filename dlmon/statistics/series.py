@@ -124,6 +124,24 @@ class Series:
             series.sums, series.covered_ns = self.sums[:count], self.covered_ns[:count]
         return series
 
+    @property
+    def whole(self) -> Series:
+        """The series without a first and a last bucket of which only a part has a value.
+
+        A few steps of a bucket say little of it. The series itself if no other bucket is left.
+        """
+        covered_ns, width_ns = self.covered_ns, self.width_ns
+        first, behind = 0, len(covered_ns)
+        first += behind > 0 and covered_ns[0] < width_ns
+        behind -= behind > 0 and covered_ns[-1] < width_ns
+        if first == 0 and behind == len(covered_ns) or first >= behind:
+            return self
+        series = Series(width_ns)
+        series.first, series._has_others = self.first + first, True
+        series.sums, series.covered_ns = self.sums[first:behind], covered_ns[first:behind]
+        series.end_ns = min(self.end_ns or 0, (self.first + behind) * width_ns)
+        return series
+
     def double(self) -> None:
         """Make each bucket twice as wide."""
         for name in ("sums", "covered_ns"):

@@ -90,7 +90,8 @@ class CurveChart(Chart):
                 at_cursor = [columns_of(curve, axis)[x] for _, curve in curves]
             right, unit = values_of(name, [curve for _, curve in curves], at_cursor)
             room, title_cells = self.size.width - _BORDER_CELLS, cell_len(title_of(name))
-            written = (f"{right} {unit}".strip(), right, right.removeprefix("train "))
+            whole = f"{right} {unit}".strip()
+            written = (whole, whole.removeprefix("mean "), right, right.removeprefix("train "))
             fits = (text for text in written if title_cells + cell_len(text) <= room)
             # The name is cut before a number.
             right = first_parts(

@@ -130,8 +130,9 @@ class SessionList(SortedTable[Recorded]):
 
     @property
     def marked(self) -> list[Recorded]:
-        """The marked rows, filtered out or not."""
-        return [entry for entry in self.all_rows or () if entry.path in self._marked]
+        """The marked rows in their order, filtered out or not."""
+        arranged = in_order(self.all_rows or (), self._runs, self._by, self._reversed)
+        return [entry for entry in arranged if entry.path in self._marked]
 
     @property
     def chosen(self) -> list[Recorded]:

@@ -25,6 +25,7 @@ from dlmon.records.words import STEPS_PER_S
 from dlmon.script_name import from_script
 from dlmon.session.effective import share_over_time
 from dlmon.session.learning import MOST_METRICS, Metric, MetricReadings, Pass, drawable, importance
+from dlmon.session.loops import Loop
 from dlmon.session.running_time import RunningTime
 from dlmon.session.session import Session
 from dlmon.statistics.series import Series
@@ -258,10 +259,13 @@ def curves_of(session: Session, start_ns: int, over_steps: bool = False) -> dict
 
     # Steps and samples per second must not share a name, and so an axis.
     of_steps = " of steps" if session.throughput_unit == STEPS_PER_S else ""
-    add(f"throughput{of_steps}", session.throughput_unit, session.throughput)
-    add("tokens", tokens.UNIT, session.tokens_rate)
+    together, longest = session.trainers.together, session.loops.longest
+    rate, in_tokens = together(longest), together(longest, Loop.tokens_per_second)
+    unit, mean = session.throughput_unit, rate and rate.mean
+    add(f"throughput{of_steps}", unit, session.throughput.whole, mean=mean)
+    add("tokens", tokens.UNIT, session.tokens_rate.whole, mean=in_tokens and in_tokens.mean)
     if (share := share_over_time(session)) is not None:
-        add("share of the peak", "%", *share)
+        add("share of the peak", "%", share[0].whole, share[1])
     latest = machine.latest
     cpu, memory = (latest.cpu, latest.memory) if latest is not None else (None, None)
     gpus = {gpu.index: gpu for gpu in (latest.gpus if latest is not None else None) or ()}
@@ -531,7 +535,10 @@ def unit_of(curves: Sequence[Curve]) -> str:
 def value_texts(
     name: str, curves: Sequence[Curve], at_cursor: Sequence[float | None] | None
 ) -> list[str]:
-    """Write each run's value, now or at the cursor; of a single run the newest validation too."""
+    """Write each run's value, now or at the cursor; of a single run the newest validation too.
+
+    The value of a throughput is the mean of the run; before that is steady, the last one.
+    """
     unit, write = unit_of(curves), partial(_value_text, name)
     if at_cursor is not None:
         return [write(value, unit) for value in at_cursor[:_MOST_RUNS]]
@@ -539,10 +546,10 @@ def value_texts(
     for curve in curves[:_MOST_RUNS]:
         newest = curve.newest if curve.newest is not None else curve.series.newest
         newest = newest and curve.factor * newest
-        texts.append(curve.why or write(newest, unit))
-    if len(curves) == 1 and unit in RATES:
-        # Elsewhere, a throughput is the mean of a run.
-        texts[0] = f"last {texts[0]}"
+        is_mean = unit in RATES and (len(curves) > 1 or curve.mean is not None)
+        texts.append(curve.why or write(curve.mean if is_mean else newest, unit))
+    if unit in RATES and texts[0] != "–":
+        texts[0] = f"{'last' if curves[0].mean is None else 'mean'} {texts[0]}"
     if len(curves) == 1 and (validations := curves[0].validations):
         # The line and the dots of one chart are told apart by their names.
         newest_text = curves[0].why_validation or write(validations[-1][1], unit)

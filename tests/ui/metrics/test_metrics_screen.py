@@ -400,11 +400,14 @@ def test_a_number_is_never_cut_but_the_name_before_it():
         assert cell_len(name) + cell_len(right) + 5 <= width
 
 
-def test_the_newest_throughput_of_a_run_is_not_shown_as_that_of_the_run():
+def test_a_throughput_is_the_mean_of_the_run_as_in_the_list_of_sessions():
     series = Series()
     series.add(0, 1, 5_419.0)
     rate, load = (Curve(series, 0, unit=unit) for unit in ("samples/s", "MiB"))
+    steady = replace(rate, mean=5_500.0)
     assert value_texts("throughput", [rate], None) == ["last 5,419"]
+    assert value_texts("throughput", [steady], None) == ["mean 5,500"]
+    assert value_texts("throughput", [steady, rate], None) == ["mean 5,500", "–"]
     assert value_texts("throughput", [rate], [5_419.0]) == ["5,419"]
     assert value_texts("memory", [load], None) == ["5,419"]
 

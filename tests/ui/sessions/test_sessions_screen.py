@@ -448,7 +448,7 @@ async def test_all_that_are_marked_are_deleted_shown_or_not(shown, log_dir):
         await shown.press("space", "space", "slash", *"mnist", "enter", "x")
         assert "Delete 2 sessions?" in shown.text
         # One of them is filtered out of the list.
-        assert re.search(r"Chosen failed-one .*\n.* newest .*\n.*Delete permanently", shown.text)
+        assert re.search(r"Chosen newest .*\n.* failed-one .*\n.*Delete permanently", shown.text)
         await shown.press("y")
         (asked,) = shown.asked_for(Delete)
         assert sorted(log.parent.name for log in asked["logs"]) == ["failed-one", "newest"]

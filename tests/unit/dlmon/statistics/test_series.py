@@ -203,3 +203,15 @@ def test_a_column_that_is_a_part_of_a_bucket_has_its_mean():
         == means
         == [None] * 2 + [10.0] * 2 + [20.0] * 2 + [None] * 2 + [40.0] * 2 + [None] * 2
     )
+
+
+def test_a_first_and_a_last_bucket_with_few_values_can_be_left_out():
+    series = Series(1_000)
+    for start, end, value in ((700, 1_000, 9.0), (1_000, 3_000, 5.0), (3_000, 3_200, 1.0)):
+        series.add(start, end, value)
+    assert series.whole.columns(0, 1_000, 4) == [None, 5.0, 5.0, None]
+    assert series.whole.end_ns == 3_000
+    short = Series(1_000)
+    short.add(700, 1_200, 9.0)
+    assert short.whole is short
+    assert Series().whole.mean is None

@@ -134,7 +134,7 @@ class Series:
         first, behind = 0, len(covered_ns)
         first += behind > 0 and covered_ns[0] < width_ns
         behind -= behind > 0 and covered_ns[-1] < width_ns
-        if first == 0 and behind == len(covered_ns) or first >= behind:
+        if (first == 0 and behind == len(covered_ns)) or first >= behind:
             return self
         series = Series(width_ns)
         series.first, series._has_others = self.first + first, True

@@ -551,6 +551,17 @@ _STALLED_NS = 75_000_000_000
 _LIBRARY = "/usr/lib/python3/site-packages/torch"
 
 
+_CONVOLUTION, _OF_CUDNN = (
+    "sm90_xmma_",
+    "_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_execute_kernel__5x_cudnn",
+)
+_FLOATS = "float, float, int, 512, true, 1, true>(cudnn::BNParameters"
+_ADD = (
+    "vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
+    "(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
+)
+
+
 def _stalled() -> list[Record]:
     """Return a session of a script that was profiled, and saves for over a minute now."""
     header, *rest = _own_script(ended=1, step_us=200_000, cut_after=480)
@@ -579,17 +590,14 @@ def _stalled() -> list[Record]:
             "profile-1.json.gz",
             81_000,
             (
-                Operation("aten::cudnn_convolution", 265, 96_100, 476_000, 0.513),
+                Operation(f"{_CONVOLUTION}fprop{_OF_CUDNN}", 265, 0, 476_000, 0.513),
+                Operation(f"{_CONVOLUTION}dgrad{_OF_CUDNN}", 130, 0, 224_000, 0.242),
                 Operation(
-                    "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc",
-                    130,
-                    0,
-                    224_000,
-                    0.242,
+                    f"void cudnn::bn_fw_tr_1C11_kernel_NCHW<{_FLOATS}>", 265, 0, 112_000, 0.12
                 ),
-                Operation("aten::batch_norm", 265, 40_800, 121_000, 0.131),
                 Operation("Memcpy HtoD (Pinned -> Device)", 10, 0, 57_000, 0.061),
-                Operation("aten::add_", 800, 11_200, 49_000, 0.053),
+                Operation(f"void at::native::{_ADD}", 800, 0, 49_000, 0.053),
+                Operation("void cudnn::ops::nchwToNhwcKernel<float>", 20, 0, 3_000, 0.003),
             ),
             0.07,
             0.061,

@@ -14,12 +14,13 @@ from textual.content import Content
 from textual.widgets import Static
 
 from dlmon.figures.session.process_stacks import stack_lines
-from dlmon.figures.session.tables import describe_profile
+from dlmon.figures.session.tables import describe_profile, profile_headline
 from dlmon.protocol.control import NotControlled
 from dlmon.records import ProcessStack, Profile, Record
 from dlmon.render.lines import Line, lines_of
 from dlmon.render.wrap import wrapped
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
+from tui.widgets.headline import Headline
 from tui.widgets.tables import STYLES
 
 _SHARED: tuple[BindingType, ...] = (
@@ -70,7 +71,12 @@ class AnswerScreen(BaseScreen):
         """Return the lines that show an answer."""
         raise NotImplementedError
 
+    def headline_of(self, records: Sequence[Record]) -> tuple[str, Sequence[str]]:
+        """Return the headline of an answer: what is so, and sentences on it; empty for none."""
+        return "", ()
+
     def compose_parts(self) -> ComposeResult:
+        yield Headline()
         with VerticalScroll(id="answer", classes="panel") as panel:
             panel.border_title = self.TITLE
             yield Static()
@@ -90,22 +96,25 @@ class AnswerScreen(BaseScreen):
         except NotControlled as error:
             self._show([((str(error), ""),)])
             return
-        self._show(self.lines_of(self._records))
+        self._show_again()
 
     def on_resize(self) -> None:
         self._show_again()
 
     def _show_again(self) -> None:
         if self._records is not None:
-            self._show(self.lines_of(self._records))
+            self._show(self.lines_of(self._records), *self.headline_of(self._records))
 
-    def _show(self, lines: Sequence[Line]) -> None:
+    def _show(self, lines: Sequence[Line], title: str = "", sentences: Sequence[str] = ()) -> None:
         styled = [
             Content.assemble(*((text, STYLES[style]) for text, style in row)) for row in lines
         ]
         shown = Content("\n").join(styled)
-        self._text = shown.plain
+        self._text = "\n".join((*[f"{title} {' '.join(sentences)}"] * bool(title), shown.plain))
         if self.has_parts:
+            headline = self.query_one(Headline)
+            headline.display = bool(title)
+            headline.show(title, sentences)
             self.query_one("#answer Static", Static).update(shown)
 
     def action_copy(self) -> None:
@@ -150,7 +159,7 @@ class ProfileScreen(AnswerScreen):
     """The operations that took the time of some steps."""
 
     WAITING, TOPIC = "profiling the next steps", "Profile"
-    TITLE = "Profile: which operations took the time of a few steps"
+    TITLE = "Profile"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("P", "profile", "Profile again", tooltip="Profile as many steps once more"),
         *_SHARED,
@@ -161,11 +170,17 @@ class ProfileScreen(AnswerScreen):
         if not profiles:
             return [(("no profile was recorded", ""),)]
         profile = profiles[-1]
-        lines = list(lines_of(describe_profile(profile), self.size.width - _MARGIN))
+        width = self.size.width - _MARGIN
+        lines = list(lines_of(describe_profile(profile, width=width), width))
         if profile.file is not None:
             where = f"{profile.file}, beside the log, opens in ui.perfetto.dev"
             lines += [(), ((where, "dim"),)]
         return lines
+
+    def headline_of(self, records: Sequence[Record]) -> tuple[str, Sequence[str]]:
+        profiles = [record for record in records if isinstance(record, Profile)]
+        title, sentences, advice = profile_headline(profiles[-1]) if profiles else ("", (), "")
+        return title, (*sentences, *[f"→ {advice}"] * bool(advice))
 
     def action_profile(self) -> None:
         self.ask_processes()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from dlmon.figures import units
 from dlmon.figures.columns import Column, number_column, table_of
@@ -119,15 +121,24 @@ def epoch_table(epochs: Sequence[Epoch], model: Model | None) -> Table | None:
     return table_of(columns, epochs[:MOST_EPOCHS], "Epochs", left_out)
 
 
-def describe_profile(profile: Profile, heading: str = "") -> Iterator[Section]:
-    """Yield what took most time, a note and one row per operation, or why there is none."""
+def describe_profile(
+    profile: Profile, heading: str = "", width: int | None = None
+) -> Iterator[Section]:
+    """Yield what took most time, a note and one row per operation, or why there is none.
+
+    Args:
+        profile: what to describe.
+        heading: the heading above it.
+        width: the cells of a row on a screen, which shows the headline itself.
+    """
     text = _profile_text(profile)
     if profile.operations:
-        largest, advice = _largest_of(profile, profile.operations)
-        sentences = (_outside_operations(profile), largest, advice and f"Try: {advice}")
-        yield Note(tuple(filter(None, sentences)), "verdict", heading)
+        title, sentences, advice = profile_headline(profile)
+        if width is None:
+            lead = f"{title} {sentences[0]}", *sentences[1:], f"Try: {advice}" if advice else ""
+            yield Note(tuple(filter(None, lead)), "verdict", heading)
         yield Note((text,))
-        yield _operation_table(profile.operations, 1 - (profile.idle or 0.0))
+        yield _operation_table(profile, profile.operations, width)
         return
     if profile.operations is None:
         why = profile.why.get("operations") or profile.why.get("file")
@@ -135,36 +146,84 @@ def describe_profile(profile: Profile, heading: str = "") -> Iterator[Section]:
     yield Note((text,), heading=heading)
 
 
-def _operation_table(operations: Sequence[Operation], busy: float) -> Table:
-    """Return a row for each operation; `busy` is the share of the time that they took together."""
-    longest = max(operation.share for operation in operations) or 1.0
+def profile_headline(profile: Profile) -> tuple[str, tuple[str, ...], str]:
+    """Return what took most time and its share, sentences on it, and what to try or nothing."""
+    if not profile.operations:
+        return "", (), ""
+    title, sentence, advice = _largest_of(profile, profile.operations)
+    if outside := _outside_operations(profile):
+        return outside[0], (outside[1], f"{title} {sentence}"), advice
+    return title, (sentence,), advice
+
+
+def _operation_table(profile: Profile, operations: Sequence[Operation], width: int | None) -> Table:
+    """Return a row for each operation, and for the rest of the time."""
+    idle = profile.idle or 0.0
+    shares = {operation: (1 - idle) * operation.share for operation in operations}
+    shown = [operation for operation, share in shares.items() if share >= _LEAST_SHARE]
+    others = {
+        "all else": 1 - idle - sum(map(shares.__getitem__, shown)),
+        "device idle": idle,
+    }
+    longest = max(*shares.values(), *others.values())
+    bar_cells = min(_MOST_BAR_CELLS, max(_BAR_CELLS, (width or 0) - _BESIDE_BAR))
+
+    def bar(share: float, glyph: str = "█") -> str:
+        return glyph * round(bar_cells * share / longest)
+
     columns: tuple[Column[Operation], ...] = (
-        number_column("share", lambda operation: f"{100 * busy * operation.share:.1f} %"),
-        Column("", lambda operation: "█" * round(_BAR_CELLS * operation.share / longest)),
+        number_column("share", lambda operation: _percent(shares[operation])),
+        Column("", lambda operation: bar(shares[operation])),
         number_column("calls", lambda operation: f"{operation.calls:,}"),
         number_column("host", lambda operation: _time(operation.host_us)),
         number_column("device", lambda operation: _time(operation.device_us)),
-        Column("operation", lambda operation: operation.name),
+        Column("operation", lambda o: o.name.removeprefix("void ").replace("at::native::", "")),
     )
-    shown = [operation for operation in operations if operation.share >= _LEAST_SHARE]
-    table = table_of(columns, shown, left_out=len(operations) - len(shown), is_cut=True)
-    return table if any(o.device_us for o in shown) else table.without("device")
+    table = table_of(columns, shown, is_cut=True)
+    rest = [
+        (_percent(share), bar(share, "░"), "", "", "", name)
+        for name, share in others.items()
+        if share >= _LEAST_SHARE
+    ]
+    table = replace(table, rows=(*table.rows, *rest))
+    unknown = {"host": "host_us", "device": "device_us"}
+    known = {name for name, us in unknown.items() if any(getattr(o, us) for o in shown)}
+    table = table.without(*(unknown.keys() - known))
+    if width is not None:
+        *cells, _ = zip(table.headings, *table.rows, strict=True)
+        room = width - sum(max(map(len, column)) + 2 for column in cells)
+        rows = ((*row, _cut_in_the_middle(name, room)) for *row, name in table.rows)
+        table = replace(table, rows=tuple(rows))
+    return table
 
 
-def _outside_operations(profile: Profile) -> str:
-    """Say how little of a step is operations on the host; empty if most is, or if unknown.
+def _cut_in_the_middle(name: str, most: int) -> str:
+    """Return a name in at most so many characters: kernels differ at both ends of theirs."""
+    at_end = (most - 1) // 2
+    return name if len(name) <= most else f"{name[: most - 1 - at_end]}…{name[-at_end:]}"
+
+
+def _percent(share: float) -> str:
+    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
+def _outside_operations(profile: Profile) -> tuple[str, str] | None:
+    """Return how much of a step is outside operations on the host; None if little or unknown.
 
     Operations of several threads at once count each, so at least the rest is outside them.
     """
     largest, span = (profile.operations or ())[0], (profile.begin, profile.end)
     if _is_of_device(profile) or None in span or not largest.share or not profile.steps:
-        return ""
+        return None
     step_ms = ((profile.end or 0) - (profile.begin or 0)) / 1e6 / profile.steps
     operations_ms = largest.host_us / largest.share / 1e3 / profile.steps
     if operations_ms >= _MOSTLY_OPERATIONS * step_ms:
-        return ""
-    of_step = f"{units.step_time(operations_ms)} of {units.step_time(step_ms)} a step"
-    return f"{of_step} are operations; the rest is outside them: your own code, or a wait"
+        return None
+    of_step = f"{units.step_time(operations_ms)} of {units.step_time(step_ms)}"
+    return (
+        f"OUTSIDE OPERATIONS {_percent(1 - operations_ms / step_ms)}",
+        f"of a step: {of_step} are operations, the rest is your own code, or a wait",
+    )
 
 
 def _is_of_device(profile: Profile) -> bool:
@@ -173,10 +232,10 @@ def _is_of_device(profile: Profile) -> bool:
     return of_device or profile.idle is not None
 
 
-def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str, str]:
+def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str, str, str]:
     """Return what took the largest share of the profiled time, and what to try, or nothing."""
     idle, copying, communicating = _shares(profile)
-    first, is_of_device = operations[0], _is_of_device(profile)
+    is_of_device = _is_of_device(profile)
     of = f"the time in operations on the {'device' if is_of_device else 'host'}"
     of = of if profile.idle is None else "the profiled time"
     copies = [o.name for o in operations if "memcpy" in o.name.lower()]
@@ -185,14 +244,40 @@ def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str,
         copy_advice = "read results back less often: .item(), .cpu(), print"
     elif copies and "Pageable" in copies[0]:
         copy_advice = PIN_ADVICE
-    shares = (
-        (idle, "DEVICE IDLE", _IDLE_ADVICE),
-        (copying, "COPYING", copy_advice),
-        (communicating, "COMMUNICATING", _SEND_ADVICE),
-        (first.share * (1 - idle), first.name, LESS_WORK if is_of_device else ""),
-    )
-    share, name, advice = max(shares, key=lambda row: row[0])
-    return f"{name} {units.share(share)} of {of}", advice
+    less_work = LESS_WORK if is_of_device else ""
+    shares = [
+        (idle, "DEVICE IDLE", "", _IDLE_ADVICE),
+        (copying, "COPYING", "", copy_advice),
+        (communicating, "COMMUNICATING", "", _SEND_ADVICE),
+    ]
+    kinds: dict[str, list[Operation]] = {}
+    for operation in operations:
+        kinds.setdefault(_kind_of(operation), []).append(operation)
+    for kind, of_kind in kinds.items():
+        which = f", in {units.counted(len(of_kind), 'operation')}"
+        if not kind:
+            # Of these, only the largest is one thing.
+            kind, which, of_kind = "LARGEST OPERATION", f": {of_kind[0].name}", of_kind[:1]
+        shares.append((sum(o.share for o in of_kind) * (1 - idle), kind, which, less_work))
+    share, name, which, advice = max(shares, key=lambda row: row[0])
+    return f"{name} {_percent(share)}", f"of {of}{which}", advice
+
+
+_KINDS = {
+    "CONVOLUTION": r"conv|fprop|dgrad|wgrad",
+    "ATTENTION": r"attention|attn|flash_|fmha",
+    "MATRIX PRODUCT": r"gemm|matmul|mm$|mm_",
+    "NORMALISATION": r"norm|cudnn::bn",
+    "OPTIMISER": r"adam|sgd|multi_tensor_apply",
+    "ELEMENTWISE": r"elementwise",
+}
+"""What operations and kernels do, by words in their names; the first that matches."""
+
+
+def _kind_of(operation: Operation) -> str:
+    """Return what an operation does; empty if its name doesn't tell."""
+    name = operation.name.lower()
+    return next((kind for kind, words in _KINDS.items() if re.search(words, name)), "")
 
 
 def _shares(profile: Profile) -> tuple[float, float, float]:
@@ -204,7 +289,8 @@ def _shares(profile: Profile) -> tuple[float, float, float]:
     return idle, (copying or 0.0) * (1 - idle), (communicating or 0.0) * (1 - idle)
 
 
-_BAR_CELLS, _LEAST_SHARE, _MOSTLY_OPERATIONS = 12, 0.001, 0.5
+_BAR_CELLS, _MOST_BAR_CELLS, _BESIDE_BAR = 12, 60, 80
+_LEAST_SHARE, _MOSTLY_OPERATIONS = 0.005, 0.5
 _IDLE_ADVICE = f"if it doesn't wait for data, {FEWER_KERNELS}"
 _SEND_ADVICE = "if no rank is late, a larger batch on each, or gradients of several steps at once"
 
@@ -216,7 +302,7 @@ def _profile_text(profile: Profile) -> str:
     if profile.begin is not None and profile.end is not None:
         text += f", {units.step_time((profile.end - profile.begin) / 1e6)}"
     parts = zip(("the device idle", "copying", "communicating"), _shares(profile), strict=True)
-    shares = [f"{name} {units.share(share)}" for name, share in parts if share]
+    shares = [f"{name} {_percent(share)}" for name, share in parts if share]
     return ", ".join([text, *shares])
 
 

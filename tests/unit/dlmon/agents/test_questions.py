@@ -226,7 +226,7 @@ def test_a_page_has_the_largest_lines_of_the_newest_profile_and_all_that_follows
     assert "cut" not in page
     assert "### Notices" in text
     assert "### The newest profile" in text
-    assert "25 more are left out here." in text
+    assert "4 more are left out here." in text
     operations = str(page["script_text"])
     assert all(f"op19_{number} " in operations for number in range(5))
     assert all(left_out not in operations for left_out in ("op19_5 ", "op18_", "op0_"))

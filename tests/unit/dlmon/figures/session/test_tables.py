@@ -1,5 +1,6 @@
 """Tables of a session: of several loops, of epochs that were cut, of a profile's operations."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from dlmon.figures.session.tables import (
     measured_in_short,
     measured_loop,
     metrics_line,
+    profile_headline,
 )
 from dlmon.log.label import Label
 from dlmon.records import Epoch, Evaluation, Model, Operation, Profile, Status
@@ -76,9 +78,9 @@ def test_only_an_epoch_that_ended_before_the_steps_that_were_asked_for_is_cut():
 
 def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation():
     first, *others = (
-        Operation("aten::" + "m" * 80, 5, 1_500, 40_000, 0.8),
-        Operation("x", 1, 9, 0, 0.001),
-        Operation("too short to matter", 1, 9, 0, 0.0009),
+        Operation("aten::" + "a" * 80, 5, 1_500, 40_000, 0.8),
+        Operation("x", 1, 9, 0, 0.1),
+        Operation("too short to matter", 1, 9, 0, 0.005),
     )
     made = Profile(
         9, 1, 0, 62_000_000, 5, "torch", "profile-1.json.gz", operations=(first, *others)
@@ -86,20 +88,26 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
     made = replace(made, idle=0.12, copying=0.03, communicating=0.0)
     largest, note, table = describe_profile(made)
     assert largest.sentences == (
-        f"{first.name} 70 % of the profiled time",
+        f"LARGEST OPERATION 70 % of the profiled time: {first.name}",
         "Try: only less work helps: lower precision, a compiled model, or a smaller one",
     )
     assert note.sentences == (
         # It copied for 3 % of the time in which it was not idle.
-        "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 2.6 %",
+        "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 3 %",
     )
     assert table.headings == ("share", "", "calls", "host", "device", "operation")
-    assert table.rows[0] == ("70.4 %", 12 * "█", "5", "1.50 ms", "40.0 ms", first.name)
-    assert table.rows[1] == ("0.1 %", "", "1", "0.01 ms", "–", "x")
-    # The names of operations are cut to the width.
-    assert (len(table.rows), table.left_out) == (2, 1)
-    *_, row, _, _ = ("".join(text for text, _ in line) for line in lines_of((note, table), 76))
-    assert (len(row), row[-1]) == (76, "…")
+    assert table.rows[0] == ("70 %", 12 * "█", "5", "1.50 ms", "40.0 ms", first.name)
+    # All rows together are all of the time.
+    assert [(row[0], row[-1]) for row in table.rows[1:]] == [
+        ("9 %", "x"),
+        ("9 %", "all else"),
+        ("12 %", "device idle"),
+    ]
+    # The names of operations are cut to the width, in their middle.
+    note, table = describe_profile(made, width=76)
+    rows = ["".join(text for text, _ in line) for line in lines_of((note, table), 76)]
+    assert max(map(len, rows)) == 76
+    assert re.search(r" aten::a+…a+$", rows[3])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +120,12 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
         ((0.1, 0.7, 0.0), "HtoD (Pageable", "COPYING 63 %", "load with pin_memory=True"),
         ((0.1, 0.7, 0.0), "DtoH (Device", "COPYING 63 %", "read results back less often"),
         ((0.1, 0.0, 0.7), "HtoD (Pinned", "COMMUNICATING 63 %", "if no rank is late"),
-        ((None, 0.1, 0.0), "HtoD (Pinned", "mm 60 % of the time in operations", "only less work"),
+        (
+            (None, 0.1, 0.0),
+            "HtoD (Pinned",
+            "MATRIX PRODUCT 60 % of the time in operations",
+            "only less work",
+        ),
     ],
 )
 def test_a_profile_leads_with_what_took_the_largest_share_of_the_time(
@@ -125,13 +138,31 @@ def test_a_profile_leads_with_what_took_the_largest_share_of_the_time(
     assert [text.startswith(f"Try: {advice}") for text in rest] == [True] * (advice is not None)
 
 
+def test_operations_of_one_kind_count_together_and_those_of_no_known_kind_alone():
+    operations = (
+        Operation("some_kernel", 5, 0, 9, 0.4),
+        Operation("sm90_xmma_fprop_implicit_gemm_bf16", 5, 0, 9, 0.25),
+        Operation("sm90_xmma_dgrad_implicit_gemm_bf16", 5, 0, 9, 0.2),
+        Operation("another_kernel", 5, 0, 9, 0.15),
+    )
+    profile = Profile(9, 1, 0, 9, 5, "torch", operations=operations, idle=0.0)
+    title, (sentence,), _ = profile_headline(profile)
+    assert (title, sentence) == ("CONVOLUTION 45 %", "of the profiled time, in 2 operations")
+    alone = replace(profile, operations=(operations[0], operations[3]))
+    assert profile_headline(alone)[0] == "LARGEST OPERATION 40 %"
+
+
 @pytest.mark.parametrize(
     ("step_ms", "idle", "lead"),
     [
-        (182, None, "26.0 ms of 182 ms a step are operations; the rest is outside them: "),
-        (40, None, "aten::mm 59 % of the time in operations on the host"),
+        (
+            182,
+            None,
+            "OUTSIDE OPERATIONS 86 % of a step: 26.0 ms of 182 ms are operations, the rest ",
+        ),
+        (40, None, "MATRIX PRODUCT 59 % of the time in operations on the host"),
         # Threads at once have more time of operations than the step has.
-        (20, None, "aten::mm 59 % of the time in operations on the host"),
+        (20, None, "MATRIX PRODUCT 59 % of the time in operations on the host"),
         (182, 0.9, "DEVICE IDLE 90 %"),
     ],
 )
@@ -142,15 +173,15 @@ def test_a_profile_says_first_if_most_of_a_step_is_outside_operations(step_ms, i
     profile = Profile(end, 1, 0, end, 5, "torch", operations=(mm, other), idle=idle)
     first, *rest = next(describe_profile(profile)).sentences
     assert first.startswith(lead)
-    assert ("aten::mm 59 % of the time in operations on the host" in rest) is (
-        step_ms == 182 and idle is None
-    )
+    assert (
+        "MATRIX PRODUCT 59 % of the time in operations on the host, in 1 operation" in rest
+    ) is (step_ms == 182 and idle is None)
     # The shares of operations on a device tell nothing of the host.
     on_device = replace(profile, operations=(replace(mm, device_us=9), other), idle=None)
-    assert next(describe_profile(on_device)).sentences[0].startswith("aten::mm")
+    assert next(describe_profile(on_device)).sentences[0].startswith("MATRIX PRODUCT")
     # Without the time of the steps nothing is said of the rest.
     unknown = replace(profile, begin=None, idle=None)
-    assert next(describe_profile(unknown)).sentences[0].startswith("aten::mm")
+    assert next(describe_profile(unknown)).sentences[0].startswith("MATRIX PRODUCT")
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ QUANTITIES = (
     _activity("dram_pct", "bandwidth", "GPU memory bandwidth"),
     _activity("memory_busy_pct", "memory busy", "GPU memory busy"),
     _of_machine("cpu_pct", "CPU busy"),
-    Quantity(RUN_CORES, "this run", "cores", None, has_ratio=False, readings="mean"),
+    Quantity(RUN_CORES, "CPU used", "cores", None, has_ratio=False, readings="mean"),
     Quantity(OTHER_CORES, "other programs", "cores", has_ratio=False, readings="mean"),
     _of_machine("sm_mhz", "GPU clock", "MHz", gpu=("sm_mhz", "mean"), is_compared=False),
     _of_machine("gpu_power_w", "GPU power", "W", gpu=("power_w", "sum")),

@@ -289,6 +289,19 @@ class RunFigures(Conditions):
     losses: Sequence[tuple[int, float]] = ()
 
     @property
+    def seconds_per_epoch(self) -> SecondsPerEpoch | None:
+        timing = self.timings.get("seconds_per_epoch")
+        return timing if isinstance(timing, SecondsPerEpoch) else None
+
+    @property
+    def of_first_epoch(self) -> str:
+        """The remark on seconds per epoch that are those of the first epoch alone; else empty."""
+        timing = self.seconds_per_epoch
+        if timing is None or not timing.is_first_epoch:
+            return ""
+        return "1 epoch, compile included" if self.compiles else "first epoch only"
+
+    @property
     def work(self) -> tuple[Hashable, ...]:
         """The host and device, the options, and the workload or script."""
         options = options_with_effect(self.options)

@@ -32,7 +32,7 @@ from dlmon.comparison.published import (
     published_metrics,
 )
 from dlmon.quantities import STEP_MS
-from dlmon.records import RunSeconds, SecondsPerEpoch, Status
+from dlmon.records import RunSeconds, Status
 from dlmon.records.record import record
 from dlmon.statistics.intervals import student_95_of
 from dlmon.statistics.ratios import Error, Ratio, ratio_of
@@ -55,11 +55,6 @@ def missing_part(timing: Timing | None, why: Mapping[str, str]) -> str | None:
     return " and ".join(part for part in parts if part in why) or None
 
 
-def is_first_epoch(timing: Timing | None) -> bool:
-    """Return whether a time is that of the first epoch alone."""
-    return isinstance(timing, SecondsPerEpoch) and timing.epochs == 1 and not timing.first_left_out
-
-
 @record(frozen=True)
 class ComparisonRow:
     """One line of a comparison.
@@ -70,6 +65,7 @@ class ComparisonRow:
         low, high: the band of `value`; None if published or not known.
         projected: the value stands for an epoch or a run that has not ended.
         missing: the parts that the projection lacks; such a row has no rank.
+        is_first_epoch: the time is that of the first epoch alone.
         includes_compile: the time of an epoch holds that of the compilation.
         comparable: the work is the same as this run's, so a factor is meaningful.
         badges: remarks about the value.
@@ -86,6 +82,7 @@ class ComparisonRow:
     high: float | None = None
     projected: bool = False
     missing: str | None = None
+    is_first_epoch: bool = False
     includes_compile: bool = False
     comparable: bool = True
     badges: tuple[str, ...] = ()
@@ -183,9 +180,8 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         badges.append(f"projected{from_steps}")
     if conditions.workload in SIZED_BY_DATA and conditions.data == "synthetic":
         badges.append(VOCABULARY_ESTIMATED)
-    is_first = is_first_epoch(timing)
-    if is_first:
-        badges.append("1 epoch, compile included" if run.compiles else "first epoch only")
+    of_first_epoch = run.of_first_epoch if timing is run.seconds_per_epoch else ""
+    badges += [of_first_epoch] * bool(of_first_epoch)
     is_this = kind == "this"
     return ComparisonRow(
         label="this run" if is_this else run.device_name or run.device or "device not known",
@@ -196,7 +192,8 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         high=timing.high,
         projected=timing.projected,
         missing=missing,
-        includes_compile=is_first and run.compiles,
+        is_first_epoch=bool(of_first_epoch),
+        includes_compile=bool(of_first_epoch) and run.compiles,
         comparable=not missing,
         badges=(*badges, *run.warnings.values()),
         year=None if is_this else year_of(run.wall),

@@ -393,6 +393,10 @@ def _why_unlike(name: str, base: Sequence[RunFigures], new: Sequence[RunFigures]
         return None
     if len({run.samples for run in runs}) > 1:
         return "their epochs differ in length"
+    timings = [run.seconds_per_epoch for run in runs if run.seconds_per_epoch is not None]
+    first_only = next(filter(None, (run.of_first_epoch for run in runs)), None)
+    if first_only is not None and any(timing.first_left_out for timing in timings):
+        return first_only
     projected = {run.is_projected for run in runs if name in run.values}
     if name == "seconds_per_epoch" and len(projected) > 1:
         return "one is measured, the other a projection"

@@ -107,6 +107,9 @@ def with_band(timing: Timing | ComparisonRow | Throughput) -> Banded:
     value, low, high = timing.value, timing.low, timing.high  # type: ignore[union-attr]
     # The lower end may be cut, as no time is below zero.
     half = None if low is None or high is None else max(high - value, value - low)
+    if getattr(timing, "is_first_epoch", False):
+        # No other epoch tells how much it varies.
+        half = None
     unit = getattr(timing, "unit", "s")
     return banded(value, half, _three_digits(value), unit, most=2)
 

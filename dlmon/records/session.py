@@ -310,6 +310,11 @@ class SecondsPerEpoch:
     slow: int | None = None
     longest: float | None = None
 
+    @property
+    def is_first_epoch(self) -> bool:
+        """True if it is the time of the first epoch alone."""
+        return self.epochs == 1 and not self.first_left_out and not self.projected
+
 
 @record(frozen=True)
 class RunSeconds:

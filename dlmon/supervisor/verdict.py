@@ -157,7 +157,7 @@ def make_result(
         error=error,
         failure=kind,
         exit_code=ending.exit_code,
-        epochs=len(snapshot.epochs),
+        epochs=epochs_ended(snapshot.epochs, status),
         opening_stalls=snapshot.opening_stalls,
         **measured,
         **{name: getattr(snapshot, name) for name in _REPORTED if hasattr(snapshot, name)},
@@ -345,6 +345,19 @@ def _of_other_machines(
             gpus[rank.trainer.host].update(rank.gpus)
     for host, numbers in gpus.items():
         yield nodes.get(host) or EnergyMeter(), sorted(numbers)
+
+
+def epochs_ended(epochs: Sequence[Epoch], status: Status) -> int:
+    """Return the number of epochs that ended, without the one that a stop or an error cut."""
+    *earlier, last = epochs or (None,)
+    is_cut = (
+        last is not None
+        and status != Status.COMPLETED
+        and not last.whole
+        # A script that leaves every epoch early, or --steps, cuts them all.
+        and all(epoch.whole or (epoch.steps or 0) > (last.steps or 0) for epoch in earlier)
+    )
+    return len(epochs) - is_cut
 
 
 def _energy_by_device(

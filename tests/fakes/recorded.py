@@ -45,7 +45,7 @@ from dlmon.records import (
     encode,
 )
 from dlmon.session.session import Session
-from dlmon.supervisor.verdict import make_machine_result
+from dlmon.supervisor.verdict import epochs_ended, make_machine_result
 
 RESULT = "result"
 BEGIN_NS = 5_000_000_000_000
@@ -546,7 +546,7 @@ class _Recording:
             error=failures[-1].text if failures else None,
             failure=failures[-1].kind if failures else None,
             exit_code={"completed": 0, "failed": 1}.get(status, 75),
-            epochs=len(snapshot.epochs),
+            epochs=epochs_ended(snapshot.epochs, Status(status)),
             batches=snapshot.batches,
             stalls=snapshot.stalls,
             samples_per_epoch=snapshot.model.samples_per_epoch if snapshot.model else None,

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 
-from dlmon.comparison.references import INCLUDES_COMPILE, ComparisonRow, is_first_epoch
+from dlmon.comparison.references import INCLUDES_COMPILE, ComparisonRow
 from dlmon.figures import units
 from dlmon.figures.comparison.run_rows import (
     PUBLISHED,
@@ -209,9 +209,6 @@ class EpochHeadline(Lines):
         if timing is None:
             lines = wrapped(why_no_time(snapshot, status), width - _APART, height)
             return [*beside("–  ", lines or [""], MUTED, ACCENT), *factors]
-        if is_first_epoch(timing):
-            # No other epoch tells how much it varies.
-            timing = replace(timing, low=None, high=None)
         # What keeps it from being compared is said once.
         is_said = nearest == INCLUDES_COMPILE and (height >= _LARGE_HEIGHT or not against)
         basis = () if is_said else ((basis_of(snapshot), MUTED),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os.path import commonprefix
@@ -52,11 +53,13 @@ from dlmon.session.code_changes import with_code_changes
 from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
 
-COLUMNS = ("", "base", "new", "new/base", "95 % interval", "p", "n")
+_BAR = "less│more"
+COLUMNS = ("", "base", "new", "new/base", _BAR, "95 % interval", "p", "n")
 _CHANGE = COLUMNS.index("new/base")
+_BAR_CELLS = 4
 _LEVELS: dict[bool | None, Level] = {True: "good", False: "bad", None: ""}
 
-NOT_SIGNIFICANT, NOT_TESTED, SAME = "~", "?", "same"
+NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
 LEGENDS = {
     NOT_SIGNIFICANT: "no significant difference: the interval, which allows for how runs differ, "
     "holds 1×",
@@ -95,7 +98,7 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
     if not is_refused:
         table = figure_table(it)
         yield table
-        yield from note([*legends(table), *notes(it)])
+        yield from note([*_same_texts(it), *legends(table), *notes(it)])
         yield from note(_doubts_of_figures(it), "warning")
     environment = _differing("Different environment", it.environment)
     yield from [environment] * bool(environment.rows)
@@ -140,27 +143,50 @@ def _lines_text(files: Sequence[ChangedFile]) -> str:
 def figure_table(comparison: RunComparison) -> Table:
     """Return the figures of both sides; a row has a level if new is better or worse.
 
-    Columns and marks that tell nothing are left out.
+    Columns and marks that tell nothing are left out, and figures that differ only because one run
+    had more batches.
     """
     names = _names_of(comparison)
     is_tested = _is_tested(comparison)
-    figures = comparison.figures
-    described = [(_row(figure, names(figure.name), is_tested), figure) for figure in figures]
-    # Below the throughput, what differs comes first.
-    described.sort(
-        key=lambda row: (
-            row[1].name != THROUGHPUT
-            and (row[0][_CHANGE] == SAME or None in (row[1].base, row[1].new))
-        )
-    )
-    rows = tuple(row for row, _ in described)
-    levels = tuple("" if row[_CHANGE] == SAME else _LEVELS[f.is_better] for row, f in described)
-    numeric = (False, *(True,) * (len(COLUMNS) - 1))
-    table = Table(COLUMNS, rows, numeric, levels=levels, dropped=("n", "p", "95 % interval"))
+    figures = [
+        figure
+        for figure in comparison.figures
+        if not is_same(figure) and not (figure.why and figure.name.startswith(ACCOUNT))
+    ]
+    # What only one side has comes last.
+    figures.sort(key=lambda f: f.name != THROUGHPUT and None in (f.base, f.new))
+    largest = max((_size(figure.ratio) for figure in figures), default=0.0)
+    rows = tuple(_row(figure, names(figure.name), is_tested, largest) for figure in figures)
+    levels = tuple(_LEVELS[figure.is_better] for figure in figures)
+    numeric = (False, *(name != _BAR for name in COLUMNS[1:]))
+    dropped = ("n", "p", _BAR, "95 % interval")
+    table = Table(COLUMNS, rows, numeric, levels=levels, dropped=dropped)
     empty = {name for name, *cells in zip(COLUMNS, *rows, strict=True) if not any(cells)}
     if len((*comparison.base, *comparison.new)) == 2:
         empty.add("n")
     return table.without(*empty)
+
+
+def is_same(figure: ComparedFigure) -> bool:
+    """Return whether both sides have a figure, other than the throughput, that is written alike."""
+    if figure.name == THROUGHPUT or figure.why or None in (figure.base, figure.new):
+        return False
+    base, new = _numbers(figure)
+    ratio = figure.ratio
+    if base == new or ratio is None:
+        return base == new
+    # A certain change may be too small to be written.
+    return ratio.is_significant and verdicts.change(ratio.value) == "1.000×"
+
+
+def _same_texts(comparison: RunComparison) -> list[str]:
+    """Return the figures that are the same in both sides, in a sentence."""
+    name = _names_of(comparison)
+    texts = []
+    for figure in filter(is_same, comparison.figures):
+        title, _, unit = name(figure.name).rpartition(", ")
+        texts.append(f"{title or unit} {_numbers(figure)[0]} {unit if title else ''}".rstrip())
+    return [f"same in both: {', '.join(texts)}"] if texts else []
 
 
 def throughput_bars(comparison: RunComparison) -> Bars | None:
@@ -191,7 +217,9 @@ def _names_of(comparison: RunComparison) -> Callable[[str], str]:
     is_script = all(run.command is not None for run in runs)
     # If one side counts samples and the other steps, the verdict says so.
     rate = "throughput" if comparison.throughput.why else runs[0].throughput_unit
-    names = {THROUGHPUT: rate} | ({} if compiled else {"compile_s": "first batches, extra s"})
+    names = {THROUGHPUT: rate} | (
+        {} if compiled else {"compile_s": "extra time of first batches, s"}
+    )
 
     def name(figure: str) -> str:
         if figure.startswith(STEP_PART):
@@ -207,17 +235,37 @@ def _names_of(comparison: RunComparison) -> Callable[[str], str]:
     return name
 
 
-def _row(figure: ComparedFigure, name: str, is_tested: bool) -> tuple[str, ...]:
-    ratio, runs = figure.ratio, "+".join(map(str, figure.runs))
+def _numbers(figure: ComparedFigure) -> tuple[str, str]:
     base, new = (
         UNKNOWN if value is None else number_of(quantity_of(figure.name), value, beside)
         for value, beside in ((figure.base, figure.new), (figure.new, figure.base))
     )
-    if figure.why is None and _is_same(base, new, ratio):
-        return name, base, new, SAME, "", "", runs
+    return base, new
+
+
+def _size(ratio: Ratio | None) -> float:
+    """Return how far a ratio is from 1, in either direction."""
+    return 0.0 if ratio is None or not 0 < ratio.value < math.inf else abs(math.log(ratio.value))
+
+
+def _bar_of(ratio: Ratio | None, largest: float) -> str:
+    """Draw a change to the left or right of a line, faint if it may be chance."""
+    cells = round(_BAR_CELLS * _size(ratio) / largest) if largest else 0
+    if ratio is None or not cells:
+        return ""
+    bar = ("░" if ratio.may_be_one else "█") * cells
+    half = len("less")
+    return f"{bar:>{half}}│" if ratio.value < 1 else f"{'':{half}}│{bar}"
+
+
+def _row(figure: ComparedFigure, name: str, is_tested: bool, largest: float) -> tuple[str, ...]:
+    ratio, runs = figure.ratio, "+".join(map(str, figure.runs))
+    base, new = _numbers(figure)
     if figure.base is None or figure.new is None:
         side = "base" if figure.base is None else "new"
-        return name, base, new, f"not read in {side}", "", "", runs
+        return name, base, new, f"not read in {side}", "", "", "", runs
+    if figure.why is not None:
+        return name, base, new, "not compared", "", "", "", runs
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
         interval = verdicts.interval(ratio.low, ratio.high)
@@ -228,17 +276,11 @@ def _row(figure: ComparedFigure, name: str, is_tested: bool) -> tuple[str, ...]:
         ""
         if ratio is None
         else change_text(ratio).removeprefix("" if is_tested else f"{NOT_TESTED} "),
+        _bar_of(ratio, largest),
         interval,
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
         runs,
     )
-
-
-def _is_same(base: str, new: str, ratio: Ratio | None) -> bool:
-    """Return whether nothing that is written differs; an interval that holds 1 tells more."""
-    if ratio is None or ratio.p is None:
-        return base == new
-    return ratio.is_significant and (base == new or verdicts.change(ratio.value) == "1.000×")
 
 
 def change_text(ratio: Ratio) -> str:

@@ -120,6 +120,12 @@ def test_a_time_with_its_band(value, low, high, projected, text):
     assert units.band(RunSeconds(value, low, high, projected)) == text
 
 
+def test_the_first_epoch_alone_has_no_band_as_no_other_tells_how_much_it_varies():
+    first = SecondsPerEpoch(10.66, 10.65, 10.67, epochs=1, projected=False)
+    assert units.band(first) == "10.7 s"
+    assert units.band(replace(first, first_left_out=True)) == "10.66 s ± 0.01"
+
+
 @given(st.floats(0.01, 1e6), st.floats(1e-6, 1e6))
 def test_a_figure_lies_within_its_own_band_as_both_are_shown(value, half):
     timing = RunSeconds(value, max(0.0, value - half), value + half, False)

@@ -9,6 +9,7 @@ from dlmon.protocol.job import Job
 from dlmon.records import (
     WITHOUT_EPOCHS,
     Batches,
+    Epoch,
     Failure,
     FailureKind,
     MachineFacts,
@@ -16,6 +17,7 @@ from dlmon.records import (
     Model,
     Output,
     SessionHeader,
+    Status,
     StopCause,
     decode,
     encode,
@@ -25,6 +27,7 @@ from dlmon.session.session import Session
 from dlmon.supervisor.verdict import (
     Ending,
     _status,
+    epochs_ended,
     make_machine_result,
     make_result,
     why_nothing_trained,
@@ -268,3 +271,23 @@ def test_an_exception_that_ended_a_script_has_its_code(code, line, kind):
     output = tuple(Output(0, "stderr", text) for text in lines)
     ending = Ending(code, None, None, False, output, is_script=True)
     assert _status(ending, None)[2] == kind
+
+
+@pytest.mark.parametrize(
+    ("status", "epochs", "ended"),
+    [
+        ("completed", [(500, True), (250, False)], 2),
+        ("stopped", [(500, True), (250, False)], 1),
+        ("failed", [(250, False)], 0),
+        ("stopped", [(500, True), (500, True)], 2),
+        # With --steps none is whole.
+        ("stopped", [(50, False), (50, False)], 2),
+        ("stopped", [(50, False), (20, False)], 1),
+        ("failed", [], 0),
+    ],
+)
+def test_an_epoch_that_a_stop_or_an_error_cut_is_not_counted(status, epochs, ended):
+    records = [
+        Epoch(n, n, n + 1, n + 1, whole, None, {}, steps) for n, (steps, whole) in enumerate(epochs)
+    ]
+    assert epochs_ended(records, Status(status)) == ended

@@ -1,3 +1,4 @@
+import math
 import re
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from dlmon.comparison.sides import (
     compare_sides,
 )
 from dlmon.figures.comparison.side_rows import (
+    _bar_of,
     change_text,
     changed_text,
     describe_sides,
@@ -24,7 +26,7 @@ from dlmon.figures.comparison.side_rows import (
     verdict,
 )
 from dlmon.figures.sections import Figures, Note, Table
-from dlmon.records import Status
+from dlmon.records import SecondsPerEpoch, Status
 from dlmon.render.lines import lines_of
 from dlmon.statistics.ratios import Basis, Error, Ratio
 
@@ -38,6 +40,13 @@ def cells(comparison, name):
 
 def names_of(comparison):
     return [row[0] for row in figure_table(comparison).rows]
+
+
+def said_of_figures(comparison):
+    """Return the sentences below the table."""
+    sections = [*describe_sides(comparison)]
+    below = sections[sections.index(figure_table(comparison)) + 1]
+    return below.sentences
 
 
 @pytest.mark.parametrize(
@@ -167,7 +176,9 @@ def test_steps_and_samples_have_no_unit_in_common_and_no_verdict():
     comparison = compare_sides(
         side("a", 50.0, 50.5, **IN_STEPS), side("b", 1_600.0, 1_601.0, **IN_SAMPLES)
     )
-    assert cells(comparison, "throughput") == ("throughput", "50.25", "1,600", "2+2")
+    assert cells(comparison, "throughput") == (
+        *("throughput", "50.25", "1,600", "not compared", "2+2"),
+    )
     said = "not compared with base: one side counts steps, the other samples"
     assert verdict(comparison) == said
     assert [text[:10] for text in notes(comparison)] == ["not tested"]
@@ -186,11 +197,11 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
 @pytest.mark.parametrize(
     ("of_script", "others"),
     [
-        ({}, ["compile, s", "start and imports, s", "compiling, s"]),
+        ({}, ["compile 1.40 s", "start and imports 5.00 s", "compiling 1.40 s"]),
         # Of PyTorch, they have names that hold for it.
         (
             {"command": ("python", "train.py"), "compiles": False},
-            ["first batches, extra s", "before training, s", "first batch, s"],
+            ["extra time of first batches 1.40 s", "before training 5.00 s", "first batch 1.40 s"],
         ),
     ],
 )
@@ -206,9 +217,9 @@ def test_after_the_figure_stands_what_differs_then_the_parts_of_a_step_memory_th
     )
     # A foreign name is cleaned and cut.
     metric = "last a_very_long_nam…"
-    leading = ["forward, ms a step", "median step, ms", "memory, GiB", metric]
-    assert names_of(comparison)[1:] == [*leading, *others]
-    assert cells(comparison, metric)[1:4] == ("0.5000", "0.5000", "same")
+    assert names_of(comparison)[1:] == ["forward, ms a step"]
+    same = ["median step 4.00 ms", "memory 1.00 GiB", f"{metric} 0.5000", *others]
+    assert said_of_figures(comparison)[0] == f"Same in both: {', '.join(same)}."
     assert cells(comparison, "forward, ms a step")[1:4] == ("1.50", "3.60", "2.40×")
 
 
@@ -294,7 +305,7 @@ def test_what_other_programs_took_stands_beside_the_verdict():
     comparison = compare_sides(side("a", 1.0, values=quiet), side("b", 0.3, values=busy))
     assert doubts(comparison) == ["other programs took 1.3 cores more in new"]
     assert cells(comparison, "other programs, cores")[1:4] == ("0.10", "1.40", "")
-    assert cells(comparison, "this run, cores")[1:4] == ("1.90", "0.70", "")
+    assert cells(comparison, "CPU used, cores")[1:4] == ("1.90", "0.70", "")
     turned = compare_sides(side("a", 1.0, values=busy), side("b", 0.3, values=quiet))
     assert doubts(turned) == ["other programs took 1.3 cores more in base"]
     same = compare_sides(side("a", 1.0, values=quiet), side("b", 1.0, values=quiet))
@@ -362,6 +373,37 @@ def test_below_the_table_each_run_has_a_bar_of_its_throughput_from_zero():
     assert throughput_bars(compare_sides(side("a", 1.0), of_steps)) is None
 
 
+def test_the_first_epoch_alone_is_not_compared_with_epochs_without_the_first():
+    def took(name, value, **more):
+        timing = SecondsPerEpoch(value, value - 0.01, value + 0.01, projected=False, **more)
+        return replace(
+            side(name, 1_000.0, values={"seconds_per_epoch": value})[0],
+            timings={"seconds_per_epoch": timing},
+        )
+
+    later, first = took("a", 9.16, epochs=2, first_left_out=True), took("b", 10.66, epochs=1)
+    both = compare_sides([later], [first])
+    assert cells(both, "seconds per epoch")[1:4] == ("9.16", "10.66", "not compared")
+    assert notes(both)[0] == "seconds per epoch is not compared: 1 epoch, compile included"
+    warm = compare_sides([later], [replace(first, compiles=False)])
+    assert notes(warm)[0] == "seconds per epoch is not compared: first epoch only"
+    # Two first epochs compare, and so do epochs of a script of which the first is like the rest.
+    for base in (took("c", 9.0, epochs=1), took("d", 9.0, epochs=3)):
+        assert "not compared" not in cells(compare_sides([base], [first]), "seconds per epoch")
+
+
+def test_a_bar_shows_each_change_faint_if_it_may_be_chance():
+    values = [{"step_ms.p95": p95, "compile_s": 1.0 + n / 2} for n, p95 in enumerate((8.0, 4.0))]
+    table = figure_table(
+        compare_sides(
+            *(side(name, 1_000.0, values=v) for name, v in zip("ab", values, strict=True))
+        )
+    )
+    bars = [row[table.headings.index("less│more")] for row in table.rows]
+    assert bars == ["", "████│", "    │██"]
+    assert _bar_of(Ratio(1.2, 0.9, 1.6, 0.2), math.log(1.2)) == "    │░░░░"
+
+
 def test_what_is_shown_as_equal_is_same_and_what_a_side_lacks_is_said():
     values = {"compile_s": 1.5, "gpu_memory_mib": 4854.0, "memory_mib": 900.0}
     base = [run for n in range(3) for run in side(f"a{n}", 10.0 + n / 100, values=values)]
@@ -369,5 +411,6 @@ def test_what_is_shown_as_equal_is_same_and_what_a_side_lacks_is_said():
     new = [run for n in range(3) for run in side(f"b{n}", 5.0 + n / 100, values=values)]
     both = compare_sides(base, new)
     assert both.figures[0].ratio.is_significant
-    assert cells(both, "compile, s")[3:6] == cells(both, "memory, GiB")[3:6] == ("same", "", "")
+    assert said_of_figures(both)[0] == "Same in both: memory 0.88 GiB, compile 1.50 s."
+    assert names_of(both) == ["samples/s", "GPU memory, GiB"]
     assert cells(both, "GPU memory, GiB")[1:4] == ("4.74", "–", "not read in new")

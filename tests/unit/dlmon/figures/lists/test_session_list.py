@@ -104,7 +104,7 @@ def test_a_run_that_was_stopped_says_how_many_of_its_epochs_it_trained(tmp_path)
     def settings(name, **options):
         return settings_text(read_entry(write_log(tmp_path, recorded_session(**options), name)))
 
-    assert "  2 of 3 epochs  " in settings("stopped", status="stopped")
+    assert "  1 of 3 epochs  " in settings("stopped", status="stopped")
     assert "  3 epochs  " in settings("whole")
 
 
@@ -279,7 +279,7 @@ def test_sessions_are_listed_oldest_first_with_what_they_took(table):
     assert [row[:2] + row[3:] for row in rows] == [
         heading[:2] + heading[3:],
         ["first", "2026-11-20 14:56", "completed", gpu, "9.16 s ± 0.01 per epoch"],
-        ["second", "2026-11-21 14:56", "stopped", gpu, "10.66 s ± 0.01 per epoch"],
+        ["second", "2026-11-21 14:56", "stopped", gpu, "10.7 s per epoch"],
         ["third", "2026-11-22 14:56", "failed", gpu, oom],
         ["fourth", "2026-11-23 14:56", "unknown", "gpu:1", elsewhere],
     ]

@@ -18,20 +18,25 @@ from dlmon.figures.machine.processes import (
     with_table,
     without_interpreter,
 )
+from dlmon.figures.machine.readings import Figure
 from dlmon.figures.units import gpus_text
 from dlmon.records import MAX_BUSIEST, Process
 from tui.drawing.plot import thick_bar
+from tui.machine.meters import LEVEL_STYLES
 from tui.machine.view import NO_PROCESSES_YET, PROCESSES_INTERVAL_S, MachineView
 from tui.widgets import tables
 from tui.widgets.lines import (
     ACCENT,
+    APART,
     BAD,
     BAR,
     MUTED,
     PLAIN,
+    STRONG,
     Lines,
     TextRow,
     TextRun,
+    bar_on_track,
     fitting,
     row_width,
     shows,
@@ -39,6 +44,7 @@ from tui.widgets.lines import (
 )
 from tui.widgets.tables import MARGIN, SortedTable
 
+_SHORTEST_BAR, _LONGEST_BAR = 5, 24
 # The cells of a border that hold no text.
 _BORDER = 6
 _SCOPE = f"those on GPUs, and the {MAX_BUSIEST} busiest"
@@ -60,10 +66,13 @@ _LEAST_WIDTHS = {
 }
 # The cells of bars from a width of the table on.
 _WIDE_BARS = ((140, 10), (100, 5))
+# A bar of less than this share looks like more than it is.
+_LEAST_SHARE = 0.03
+_WIDTH_FOR_USERS, _LONGEST_USER = 100, 16
 _BARS = {
     "gpu_memory_mib": _WIDE_BARS,
     "cpu_pct": (*_WIDE_BARS, (72, 4)),
-    "rss_mib": _WIDE_BARS,
+    "rss_mib": _WIDE_BARS[:1],
 }
 
 
@@ -108,6 +117,7 @@ class ProcessList(SortedTable[Process]):
     """Some process is on a GPU, so that there are columns for GPUs."""
     with_engines = False
     """The time that a GPU's engines worked is known of some process."""
+    _user_cells = 8
     _is_whole = False
     """All processes are listed, not only those of a session's table."""
     _ranks: Mapping[int, int] = {}
@@ -150,7 +160,11 @@ class ProcessList(SortedTable[Process]):
         }
         self._roles |= {pid: f"rank {rank} " for pid, rank in view.ranks.items()}
         self.wall = latest.wall if latest is not None else None
-        self.with_gpus = any(process.gpus for process in processes or ())
+        # A container can't tell whose the processes on a GPU are: their rows say it.
+        is_told = not any("gpus" in process.why for process in processes or ())
+        self.with_gpus = is_told and any(process.gpus for process in processes or ())
+        users = (cell_len(process.user or "") for process in processes or ())
+        self._user_cells = max(len("user"), min(_LONGEST_USER, max(users, default=0)))
         self.with_engines = any(process.gpu_pct is not None for process in processes or ())
         memory_mib = max((gpu.memory_mib or 0 for gpu in view.facts.gpus or ()), default=0)
         most_cpu_pct = max((process.cpu_pct or 0 for process in processes or ()), default=0)
@@ -165,11 +179,22 @@ class ProcessList(SortedTable[Process]):
         return self._by or ("gpu_memory_mib" if self.with_gpus else "cpu_pct")
 
     def columns(self, width: int) -> list[Column[Process]]:
-        return columns_for(width + MARGIN, self.with_gpus, self.wall, self.with_engines)
+        columns = columns_for(width + MARGIN, self.with_gpus, self.wall, self.with_engines)
+        if width < _WIDTH_FOR_USERS:
+            return columns
+        return [
+            replace(column, cells=self._user_cells) if column.name == "user" else column
+            for column in columns
+            # A tree needs the room.
+            if column.name != "started" or self._by != TREE or width >= _LEAST_WIDTHS["threads"]
+        ]
 
     @property
     def order(self) -> str:
-        return "as a tree" if self._by == TREE else super().order
+        if self._by == TREE:
+            return "as a tree"
+        has_run = any(process.of_run for process in self.shown_rows)
+        return f"this run first, {super().order}" if has_run and not self._by else super().order
 
     def toggle_tree(self) -> None:
         self._by, self._reversed = "" if self._by == TREE else TREE, False
@@ -181,11 +206,18 @@ class ProcessList(SortedTable[Process]):
         self._branches = {process.pid: branch for process, branch in tree}
         if tree:
             return [process for process, _ in tree]
-        return in_order(rows, self.sorted_by, self._reversed) if rows else []
+        rows = in_order(rows, self.sorted_by, self._reversed) if rows else []
+        # Until somebody sorts, the run's own are together, with what may be its own.
+        return (
+            rows
+            if self._by
+            else sorted(rows, key=lambda row: not row.of_run and row.command is not None)
+        )
 
     def bar_of(self, column: Column[Process], row: Process) -> Sequence[TextRun]:
         value, whole = column.order(row), self._whole.get(column.name)
-        fraction = value / whole if value and whole else None
+        fraction = value / whole if value and whole else 0.0
+        fraction = fraction if fraction >= _LEAST_SHARE else None
         return [(thick_bar(fraction, column.bar), ACCENT if row.of_run else BAR)]
 
     def key_of(self, row: Process) -> int:
@@ -264,6 +296,30 @@ class ProcessList(SortedTable[Process]):
         runs += [(branch, MUTED), (role, ACCENT)]
         runs.append((command, MUTED if process.command is None else PLAIN))
         return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)
+
+
+class LoadLine(Lines):
+    """The load of the machine in a line, with bars where there is room."""
+
+    def rows(self, width: int, height: int, figures: Sequence[Figure], stale: str) -> list[TextRow]:
+        """Return the figures that fit, or how old they are."""
+        if stale:
+            return [((stale, MUTED),)]
+        texts = sum(cell_len(f"{figure.label} {figure.value}") + APART for figure in figures)
+        bars = sum(figure.fraction is not None for figure in figures)
+        cells = min(_LONGEST_BAR, (width - texts) // max(1, bars) - 1)
+        row: TextRow = ()
+        for figure in figures:
+            bar: TextRow = ()
+            if figure.fraction is not None and cells >= _SHORTEST_BAR:
+                bar = (*bar_on_track(figure.fraction, cells), (" ", PLAIN))
+            value: TextRow = ((figure.value, LEVEL_STYLES[figure.level] or STRONG),)
+            gap = " " * APART * bool(row)
+            longer = (*row, (f"{gap}{figure.label} ", MUTED), *bar, *value)
+            row = longer if row_width(longer) <= width else row
+        return [row]
+
+    show = shows(rows)
 
 
 class ProcessDetails(Lines):

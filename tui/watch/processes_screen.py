@@ -12,13 +12,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.figures.machine.processes import command_text
+from dlmon.figures.machine.readings import load_figures
 from dlmon.records import Process
 from dlmon.records.sanitize import clean
 from dlmon.session.local_machine import all_processes
 from dlmon.session.source import MachineSource
 from dlmon.system.foreign_processes import FoundProcess, NoSignal
 from tui.machine.help import PROCESSES
-from tui.machine.process_list import ProcessDetails, ProcessList
+from tui.machine.process_list import LoadLine, ProcessDetails, ProcessList
 from tui.machine.view import MachineView
 from tui.screens.base import BACK, THEME, hidden
 from tui.screens.filtered import (
@@ -99,6 +100,7 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield self.filter_field
+        yield LoadLine(id="load")
         yield ProcessList(choosing=True, id="processes", classes="panel")
         yield ProcessDetails(id="details")
 
@@ -126,6 +128,7 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
         await self.show_instead("gpus")
 
     def paint_machine(self, view: MachineView) -> None:
+        self.query_one(LoadLine).show(load_figures(view.history.latest, view.facts), view.stale)
         self.table.show(view, self._processes)
         if (offered := (self.table.with_gpus, view.is_here)) != self._offered:
             # Without GPUs, there is no order by their memory.

@@ -62,7 +62,9 @@ def command_text(process: Process) -> str:
     command = without_folder(process.command)
     if command is not None:
         return command
-    return f"({process.why.get('command') or process.why.get('of_run') or 'unknown'})"
+    why = process.why.get("command") or process.why.get("of_run") or "unknown"
+    on_gpu = f"{_gpu_memory(process)} on GPU {gpus_text(process.gpus)}: " if process.gpus else ""
+    return f"({on_gpu}{why})"
 
 
 def columns_at(wall: float | None) -> tuple[Column[Process], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from statistics import fmean
 from typing import Any, Literal
 
 from dlmon.comparison.conditions import cores as cores_text
@@ -24,7 +25,8 @@ from dlmon.records import (
     ProcessTree,
 )
 from dlmon.records.record import record
-from dlmon.session.machine_history import GPU_READINGS, gpus_of
+from dlmon.session.machine_history import GPU_READINGS, facts_of_gpu, gpus_of
+from dlmon.statistics.totals import total
 
 Level = Literal["", "high", "bad"]
 
@@ -607,6 +609,30 @@ def busy_texts(machine: Machine | None) -> list[str]:
     cpu, gpus = (machine.cpu, machine.gpus or ()) if machine is not None else (None, ())
     texts = [] if cpu is None else [f"CPU {units.percent(cpu.pct)}"]
     return texts + [f"GPU {gpu.index} {units.percent(gpu.utilization_pct)}" for gpu in gpus]
+
+
+def load_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
+    """Return what all programs together use of a machine now; no figure that is unknown."""
+    if machine is None:
+        return []
+    cpu, memory = machine.cpu or Cpu(), machine.memory or Memory()
+    gpus = [gpu for gpu in machine.gpus or () if gpu.utilization_pct is not None]
+    used_mib = total(gpu.memory_used_mib for gpu in gpus)
+    size_mib = total(facts_of_gpu(facts, gpu.index).memory_mib for gpu in gpus)
+    of_system_mib = facts.memory_limit_mib or facts.memory_mib
+    figures = []
+    if cpu.pct is not None:
+        figures.append(_utilization("CPU", cpu.pct))
+    if memory.used_mib is not None:
+        figures.append(memory_figure("memory", memory.used_mib, of_system_mib))
+    if gpus:
+        name = "GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        figures.append(_utilization(name, fmean(gpu.utilization_pct or 0 for gpu in gpus)))
+    if used_mib is not None:
+        figures.append(memory_figure("GPU memory", used_mib, size_mib))
+    if cpu.load_1m is not None:
+        figures.append(Figure("load", f"{cpu.load_1m:.2f}"))
+    return figures
 
 
 def serving_text(address: str, port: int) -> str:

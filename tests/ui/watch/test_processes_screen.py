@@ -42,22 +42,26 @@ def every(monkeypatch):
 # ---- the processes ----
 
 
-async def test_it_is_sorted_by_what_is_held_on_gpus_at_first():
+async def test_it_is_sorted_by_what_is_held_on_gpus_at_first_and_the_run_is_above_others():
     async with shown("2-gpus-in-depth") as stage:
         assert "▼GPU mem" in heading(stage)
-        assert pids(stage)[:3] == [4_242, 5_001, 981]
+        assert "this run first, by GPU mem" in stage.text
+        assert pids(stage)[:4] == [4_242, 4_250, 5_001, 981]
+        await stage.press("P")
+        assert "this run first" not in stage.text
+        assert pids(stage)[:3] == [4_242, 7_311, 4_250]
     async with shown("no-gpu-in-depth") as stage:
         assert "▼CPU %" in heading(stage)
         assert "GPU" not in heading(stage)
         assert "G GPU mem" not in footer(stage)
-        assert pids(stage)[:3] == [4_242, 7_311, 4_250]
+        assert pids(stage)[:3] == [4_242, 4_250, 7_311]
 
 
 async def test_what_is_chosen_stays_chosen_when_the_order_changes_and_is_shown_whole():
     async with shown("in-depth") as stage:
         # The run's own is chosen at first.
         assert chosen(stage) == 4_242
-        await stage.press("down", "down")
+        await stage.press("down", "down", "down")
         assert chosen(stage) == 7_311
         await stage.press("i")
         assert chosen(stage) == 7_311
@@ -265,7 +269,7 @@ async def test_while_nothing_is_on_a_gpu_there_are_no_columns_of_it_and_the_orde
         await stage.settle()
         assert "▼CPU %" in heading(stage)
         assert "GPU" not in heading(stage)
-        assert pids(stage)[:2] == [21, 30]
+        assert pids(stage)[:3] == [21, 20, 30]
         await report(stage, ON_GPU)
         assert "▼GPU mem" in heading(stage)
 
@@ -288,8 +292,11 @@ async def test_letters_sort_as_in_top_and_again_they_reverse(every):
 async def test_a_tree_puts_each_below_its_parent_and_keeps_its_order(every):
     async with shown("in-depth", size=WIDE) as stage:
         await show_all(stage, every, *ALL)
+        assert "running" in heading(stage)
         await stage.press("t")
         assert "as a tree" in stage.text
+        # The branches take its room.
+        assert "running" not in heading(stage)
         assert pids(stage) == [1, 10, 20, 21, 30]
         lines = rows(stage, ProcessList)
         assert "├─ bash" in lines[2]
@@ -313,7 +320,7 @@ async def test_a_bar_is_as_long_as_the_share(every):
 
 
 async def test_processes_with_the_same_command_are_told_apart(every):
-    command = "python train.py --workers 2 --epochs 3"
+    command = "python train.py --workers 2 --epochs 3 --seed 5"
     rank = replace(RANK, command=command)
     forks = [replace(rank, pid=pid, parent=21, started=4.0) for pid in (22, 23)]
     async with shown("in-depth", size=WIDE) as stage:
@@ -324,3 +331,9 @@ async def test_processes_with_the_same_command_are_told_apart(every):
         assert "rank 1 train.py --workers" in lines[0]
         # What fits less is cut after the script's name, not after the interpreter's.
         assert all("fork of 21 train.py --workers" in line for line in lines[1:])
+
+
+async def test_where_a_container_can_not_tell_who_is_on_a_gpu_one_row_says_it():
+    async with shown("other-namespace", size=WIDE) as stage:
+        assert "GPU" not in heading(stage)
+        assert stage.text.count("4.6 GiB on GPU 0: the driver reports the host's pid") == 1

@@ -10,6 +10,7 @@ from dlmon.figures.machine.readings import (
     gpu_figures,
     has_no_readings,
     identity,
+    load_figures,
     memory_figure,
     memory_figures,
     no_utilization,
@@ -24,6 +25,7 @@ from dlmon.records import (
     GpuState,
     Machine,
     MachineFacts,
+    Memory,
     ProcessTree,
 )
 
@@ -305,3 +307,12 @@ def test_a_limited_cpu_shows_how_much_it_uses_of_that(
     found = cpu_figures(reading, MachineFacts(cpu_limit=limit))
     assert texts(found) == expected
     assert worst(found) == level
+
+
+def test_the_load_of_a_machine_leaves_out_what_is_unknown():
+    assert load_figures(None, MachineFacts()) == []
+    gpus = (Gpu(0, utilization_pct=90, memory_used_mib=1024), Gpu(1, utilization_pct=10))
+    lost = Gpu(2, why={"utilization_pct": "lost"})
+    machine = Machine(1, 0.0, cpu=Cpu(pct=40.0), gpus=(*gpus, lost), memory=Memory(used_mib=2048))
+    said = [(figure.label, figure.value) for figure in load_figures(machine, MachineFacts())]
+    assert said == [("CPU", "40 %"), ("memory", "2.0 GiB"), ("2 GPUs", "50 %")]

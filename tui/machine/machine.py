@@ -553,6 +553,9 @@ class AboutLines(GrowingLines):
 _NOTICE_S = 10.0
 # Somebody waits for the first sample: poll more often until it arrives.
 _FIRST_SAMPLE_POLL_S = 0.1
+_YOUNG_NS, _MOVE_NS = 20_000_000_000, 2_000_000_000
+"""Charts that hold more than the first move in steps of the second, as btop's do: each move draws
+all of them. The values beside them don't wait."""
 
 
 class MachinePanel(MachineCharts):
@@ -682,4 +685,7 @@ class MachinePanel(MachineCharts):
     def _run(self) -> RunSpan:
         source = self._source
         column_ns = max(int(source.interval_s * 1e9), 1_000_000_000)
-        return RunSpan(source.start_ns, source.now(), source.goes_on, column_ns)
+        end_ns = source.now()
+        if source.goes_on and end_ns - source.start_ns > _YOUNG_NS:
+            end_ns = end_ns // _MOVE_NS * _MOVE_NS
+        return RunSpan(source.start_ns, end_ns, source.goes_on, column_ns)

@@ -16,7 +16,6 @@ from dlmon.figures.machine.readings import (
     Figure,
     Level,
     cpu_figures,
-    gpu_figures,
     gpu_kind,
     has_no_readings,
     memory_figures,
@@ -240,8 +239,7 @@ def gpu_curve(
     columns = axis.columns(view.history.gpu_series(field, gpu.index))
     highest = max((value for value in columns if value is not None), default=1.0)
     top, top_text = gpu_axis(label, gpu, facts, highest)
-    figures = gpu_figures(view.gpu_at(gpu, shared), facts, in_depth=True)
-    figure = _known_figure(figures, label)
+    figure = _known_figure(view.figures_in_depth(gpu, shared), label)
     value = "" if figure is None else figure.text
     if label == "utilisation" and figure is None and view.cursor_ns is None:
         # Of all charts of a GPU that gives no reading, the first says why.

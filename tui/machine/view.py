@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dlmon.figures.machine.processes import gpu_users, who_uses
@@ -146,6 +147,17 @@ class MachineView:
         # The energy until now is not that of another instant.
         energy_j = self.energy_j_of(gpu) if self.cursor_ns is None else None
         return gpu_figures(gpu, self.facts_of(gpu), energy_j)
+
+    @cached_property
+    def _in_depth(self) -> dict[int, list[Figure]]:
+        return {}
+
+    def figures_in_depth(self, gpu: Gpu, axis: TimeAxis) -> list[Figure]:
+        """Return all of a GPU's figures, at the cursor if there is one; each of its charts asks."""
+        if gpu.index not in self._in_depth:
+            reading, facts = self.gpu_at(gpu, axis), self.facts_of(gpu)
+            self._in_depth[gpu.index] = gpu_figures(reading, facts, in_depth=True)
+        return self._in_depth[gpu.index]
 
     def energy_j_of(self, gpu: Gpu) -> float | None:
         """Return the energy that a GPU used since the run, or this screen, began."""

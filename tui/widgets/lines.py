@@ -258,28 +258,42 @@ def ruled_row(ruler: Ruler, text: str, width: int, dash: str = "─") -> TextRow
 
 
 def _changed_part(before: TextRow, after: TextRow, y: int, width: int) -> Region:
-    """Return the smallest part of a row that contains every change."""
+    """Return a small part of a row that contains every change."""
     if any(cell_len(text) != len(text) for text, _ in (*before, *after)):
         return Region(0, y, width, 1)
-    old, new = (_cells(row, width) for row in (before, after))
-    first = _same(old, new)
-    return Region(first, y, max(1, width - _same(old, new, -1) - first), 1)
+    first, ends = _same_cells(before, after), {row_width(before), row_width(after)}
+    if len(ends) > 1:
+        return Region(first, y, max(1, width - first), 1)
+    last = _same_cells(_backwards(before), _backwards(after))
+    return Region(first, y, max(1, ends.pop() - last - first), 1)
 
 
-def _cells(row: TextRow, width: int) -> tuple[str, list[str]]:
-    """Return the characters of a row's cells and their styles, in `width` cells."""
-    text = "".join(text for text, _ in row)
-    styles = [style for text, style in row for _ in text]
-    return text.ljust(width)[:width], (styles + [PLAIN] * (width - len(text)))[:width]
+def _backwards(row: TextRow) -> TextRow:
+    return tuple((text[::-1], style) for text, style in reversed(row))
 
 
-def _same(old: tuple[str, list[str]], new: tuple[str, list[str]], step: int = 1) -> int:
-    """Count the equal cells of two rows from the left; from the right if `step` is -1."""
-    pairs = ((a[::step], b[::step]) for a, b in zip(old, new, strict=True))
-    return min(
-        next((at for at, (a, b) in enumerate(zip(*pair, strict=True)) if a != b), len(pair[0]))
-        for pair in pairs
-    )
+def _same_cells(before: TextRow, after: TextRow) -> int:
+    """Count the cells at the start of two rows that are alike, in runs of equal style."""
+    same = 0
+    for (old, old_style), (new, new_style) in zip(before, after, strict=False):
+        if old_style != new_style:
+            break
+        if old != new:
+            return same + _same_length(old, new)
+        same += len(old)
+    return same
+
+
+def _same_length(old: str, new: str) -> int:
+    """Return the length of the start that two texts share, by bisection: rows are long."""
+    same, end = 0, min(len(old), len(new))
+    while same < end:
+        middle = (same + end + 1) // 2
+        if old[same:middle] == new[same:middle]:
+            same = middle
+        else:
+            end = middle - 1
+    return same
 
 
 def fit(text: str, width: int) -> str:

@@ -571,6 +571,7 @@ class MachinePanel(MachineCharts):
         super().__init__(processes=processes)
         self._source = source
         self._facts = source.facts
+        self._about_shown: tuple[MachineFacts, str] | None = None
         self._timer: Timer | None = None
         self._first_sample_timer: Timer | None = None
         self._window = TimeWindow()
@@ -653,7 +654,9 @@ class MachinePanel(MachineCharts):
         self._poll()
         view = self.view()
         notice = self._source.status if view.age_s is None or view.stale else ""
-        self.about.show(self._facts, notice)
+        if (self._facts, notice) != self._about_shown:
+            self._about_shown = self._facts, notice
+            self.about.show(self._facts, notice)
         axis = view.axis(self.plot_columns)
         self.show(view, axis, view.times, self._window_text, self._zoom_note)
 

@@ -346,6 +346,7 @@ class MachineTile(Chart):
         self.axes = axis, tile_axis
         reading = reader(view, axis, tile_axis)
         labels = times(tile_axis) if tile_axis.count else NO_LABELS
+        cursor = None if view.cursor_ns is None else tile_axis.column_of(view.cursor_ns)
         picture = ChartPicture(
             columns=reading.columns,
             top=reading.top,
@@ -353,10 +354,11 @@ class MachineTile(Chart):
             shades=tile_axis.shades(view.phase_spans),
             left_labels=reading.labels,
             reason=reading.reason,
-            cursor=None if view.cursor_ns is None else tile_axis.column_of(view.cursor_ns),
+            cursor=cursor,
             part=reading.part,
             times=labels if labelled else labels.unlabelled,
-            value=reading.value if reading.value != reading.reason else "",
+            # It stands in the chart at the cursor only.
+            value="" if cursor is None or reading.value == reading.reason else reading.value,
         )
         changed = (picture, reading.shares) != (self._picture, self._reading.shares)
         self._reading, self._stale, self._picture = reading, view.stale, picture

@@ -41,12 +41,14 @@ SMOOTHING = {NO_SMOOTHING: 0, "light": 3, "strong": 12}
 class CurveStyle:
     """How curves are drawn: on a logarithmic axis, and smoothed by a name of `SMOOTHING`.
 
-    With a `chosen` run, its curve is drawn over the others, which are dim.
+    With a `chosen` run, its curve is drawn over the others, which are dim. With `slopes`, a line
+    goes straight from the middle of a value's time to that of the next, without steps.
     """
 
     is_log: bool = False
     smoothing: str = NO_SMOOTHING
     chosen: int | None = None
+    slopes: bool = False
 
 
 _PLAIN = CurveStyle()
@@ -98,7 +100,7 @@ class CurveChart(Chart):
                 next(fits, written[-1]), room - min(title_cells, _LEAST_TITLE), " · "
             )
         room = max(_LEAST_TITLE, self.size.width - cell_len(right) - _BORDER_CELLS)
-        picture = picture_of(curves, axis, below, reason, least_span, style)
+        picture = picture_of(curves, axis, below, reason, least_span, replace(style, slopes=True))
         gaps = sum(curve.not_numbers for _, curve in curves)
         # Only a logarithmic axis has labels of its own.
         is_log = bool(picture.left_labels[1:])
@@ -108,7 +110,8 @@ class CurveChart(Chart):
             "without values ≤ 0" * (is_log and _has_not_positive(curves, axis)),
         )
         ruler = self.ruler_of(labels or axis.time_elapsed(0))
-        self.set_titles(title_of(name, room), ", ".join(filter(None, notes)), right, ruler=ruler)
+        more = tuple(filter(None, notes))
+        self.set_titles(title_of(name, room), "", right, more, ruler=ruler)
         self.show(picture)
 
 
@@ -143,6 +146,10 @@ def picture_of(
     unit = unit_of([curve for _, curve in curves])
     scaled = _log10 if style.is_log and not unit else drawable
     lines = [(n, tuple(map(scaled, columns_of(curve, axis)))) for n, curve in curves]
+    if style.slopes:
+        # The mean over the time of a value makes a slope of each step.
+        widths = [curve.series.width_ns // axis.column_ns for _, curve in curves]
+        lines = [(n, smoothed(of, w // 2)) for (n, of), w in zip(lines, widths, strict=True)]
     dots = [dot for number, curve in curves for dot in _validations(number, curve, axis)]
     dots = [replace(dot, value=y) for dot in dots if (y := scaled(dot.value)) is not None]
     values = [value for _, columns in lines for value in columns if value is not None]
@@ -158,7 +165,10 @@ def picture_of(
         ends = top, (top + bottom) / 2, bottom
         below = replace(below, left_labels=tuple(short_number(10.0**end) for end in ends))
     else:
-        bottom, top = value_range(min(values), max(max(values), (1 + least_span) * min(values)))
+        least, most = min(values), max(values)
+        # What hardly moves lies in the middle.
+        beside = max(0.0, least_span * least - (most - least)) / 2 or least * (least == most > 0)
+        bottom, top = value_range(least - beside, most + beside)
     if unit == "%":
         bottom, top = 0.0, max(100.0, *values)
     is_single = len(lines) == 1

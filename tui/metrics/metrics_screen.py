@@ -33,7 +33,7 @@ from dlmon.figures.report.curves import (
 from dlmon.figures.session.phases import reading_text
 from dlmon.figures.value_axis import nice_step
 from dlmon.metric_files.file_session import FileSession, group_of
-from dlmon.session.learning import MOST_METRICS
+from dlmon.session.learning import LOSS, MOST_METRICS
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from dlmon.statistics.series import Series
 from tui.drawing.time_axis import WHOLE_RUN, RunSpan, TimeWindow, ViewLength
@@ -68,7 +68,12 @@ _STEADY, _BETWEEN = "steady: ", ", "
 _MOST_CHARTS = 60
 _ALL_GROUPS = ""
 _APART, _LEAST_NAME, _LEGEND_ROWS = "   ", 8, 3
-_INTERVAL_NS, _LEAST_SPAN = 1_000_000_000, 0.1
+_INTERVAL_NS, _LEAST_SPAN = 1_000_000_000, 0.05
+# On a grid of so many columns, the loss has two rows and two columns.
+_LEAST_WITH_LARGE = 3
+_MIB_PER_GIB = 1024
+# A chart this much wider than the narrowest has a time axis of its own.
+_WIDE = 1.5
 
 
 class ChartGrid(VerticalScroll, can_focus=False, inherit_bindings=False):
@@ -235,7 +240,12 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             ]
         run, over_steps = self.run, self._x_axis == STEPS
         of_time = [
-            curves_of(source.session, self._start_ns(source), over_steps)
+            {
+                name: _in_gibibytes(curve)
+                for name, curve in curves_of(
+                    source.session, self._start_ns(source), over_steps
+                ).items()
+            }
             for source in self._sources
         ]
         of_runs = list(map(self._along_axis, of_time, self._progress))
@@ -252,24 +262,25 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         if columns < 1:
             self._show_runs("")
             return
-        axis = self.window.axis(run, columns)
-        cursor = self.window.cursor_column(axis)
-        labels = axis.time_elapsed(0)
-        if self._x_axis != TIME:
-            labels = axis.counted(self._unit_ns)
-        below = ChartPicture(cursor=cursor, times=labels.unlabelled)
+        shared = self.window.axis(run, columns)
         for name, chart in self._charts.items():
             if chart in self._visible_charts and chart.is_on_screen:
-                chart.axes = axis, axis
+                is_wide = chart.plot_columns > _WIDE * columns
+                axis = self.window.axis(run, chart.plot_columns) if is_wide else shared
+                labels = axis.time_elapsed(0)
+                if self._x_axis != TIME:
+                    labels = axis.counted(self._unit_ns)
+                cursor = self.window.cursor_column(axis)
+                chart.axes = shared, axis
                 # Of a metric, any change may matter; of the machine, not that of a thousandth.
-                of_machine = any(curve.unit for _, curve in curves[name])
+                has_unit = any(curve.unit for _, curve in curves[name])
                 chart.show_curves(
                     name,
                     curves[name],
                     axis,
-                    below,
+                    ChartPicture(cursor=cursor, times=labels.unlabelled),
                     "no value in this time",
-                    least_span=_LEAST_SPAN if of_machine else 0.0,
+                    least_span=_LEAST_SPAN if has_unit else 0.0,
                     style=self._style,
                     labels=labels,
                 )
@@ -301,13 +312,20 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             self._charts[name].can_focus = True
         for name, chart in self._charts.items():
             chart.display = name in names
-        count = len([chart for chart in self._charts.values() if chart.display])
+        shown = [chart for chart in self._charts.values() if chart.display]
+        count = len(shown)
         self.query_one("#nothing").display = not count
         self._write("#nothing", _NO_MATCH if self._typed else self._no_metric)
-        columns, most = grid_columns(count, *grid.size), max(1, grid.size.width // _LEAST_WIDTH)
+        most = max(1, grid.size.width // _LEAST_WIDTH)
+        has_large = most >= _LEAST_WITH_LARGE and count > _LEAST_WITH_LARGE and LOSS in names[:1]
+        for number, chart in enumerate(shown):
+            cells = 2 if has_large and not number else 1
+            chart.styles.column_span = chart.styles.row_span = cells
+        cells = count + 3 * has_large
+        columns = grid_columns(cells, *grid.size)
         if not 0 < columns <= most:
             columns = min(most, max(1, count))
-        has_room = -(-count // columns) * _LEAST_HEIGHT <= grid.size.height
+        has_room = -(-cells // columns) * _LEAST_HEIGHT <= grid.size.height
         grid.styles.grid_size_columns = columns
         grid.styles.grid_rows = "1fr" if has_room else str(_LEAST_HEIGHT)
         if new:
@@ -344,7 +362,9 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             part = f"{start} – {end}, f follows"
         else:
             part = self.window.shown_part(run, columns)
-            if self._x_axis != TIME and part != WHOLE_RUN:
+            if part == WHOLE_RUN:
+                part = ""
+            elif self._x_axis != TIME:
                 part = f"{start} – {end}"
         style = self._style
         sessions = (source.session for source in self._sources)
@@ -433,6 +453,12 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         """Write the legend of the runs, and a text after it, in up to `_LEGEND_ROWS` rows."""
         width = max(_LEAST_NAME, self.size.width - 2)
         own_names = self._names
+        if len(own_names) == 1:
+            # The screen below says which session it is.
+            text = _APART.join(filter(None, (own_names[0] if self._files else "", text)))
+            self.query_one("#runs").display = bool(text)
+            self._write("#runs", Content.styled(text, "$text-muted 60%"))
+            return
         signs = [sign_of(number) for number in range(len(own_names))]
         for most in range(width - _LEAST_NAME, _LEAST_NAME, -_LEAST_NAME):
             names = [fit(first_parts(name, most, ", "), most).rstrip() for name in own_names]
@@ -478,13 +504,19 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         self.paint()
 
     def action_choose(self, rows: int) -> None:
-        """Focus the chart this many rows below; negative rows go up."""
+        """Focus the nearest chart below, or above if `rows` is negative."""
         charts = self._visible_charts
-        if self.focused in charts:
-            columns = self.query_one("#charts").styles.grid_size_columns
-            index = charts.index(self.focused) + rows * columns
-            if 0 <= index < len(charts):
-                self.set_focus(charts[index])
+        if (focused := self.focused) in charts:
+            here = focused.virtual_region
+            there = [
+                (abs(region.y - here.y), region.x, number)
+                for number, region in enumerate(chart.virtual_region for chart in charts)
+                if (region.y - here.y) * rows > 0
+                and region.x < here.right
+                and here.x < region.right
+            ]
+            if there:
+                self.set_focus(charts[min(there)[-1]])
         elif charts:
             self.set_focus(charts[0])
 
@@ -509,6 +541,12 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             self._show_window(whole)
         else:
             self.action_leave()
+
+
+def _in_gibibytes(curve: Curve) -> Curve:
+    if curve.unit != "MiB":
+        return curve
+    return replace(curve, unit="GiB", factor=curve.factor / _MIB_PER_GIB)
 
 
 def _between(texts: Sequence[str], width: int) -> list[str]:

@@ -559,11 +559,19 @@ def value_texts(
     return texts
 
 
+_WRITERS: dict[str, Callable[[float], str]] = {
+    "GiB": lambda gib: f"{gib:.1f}" if gib >= 0.05 or not gib else f"{gib:.1g}",
+    "MHz": "{:.0f}".format,
+    "%": "{:.0f}".format,
+}
+
+
 def _value_text(name: str, value: float | None, unit: str) -> str:
     """Write a value; a metric, which has no unit, gets more digits."""
     if value is None:
         return "–"
-    return units.rate(value) if unit else metric_text(name, value)
+    write = _WRITERS.get(unit, units.rate)
+    return write(value) if unit else metric_text(name, value)
 
 
 def metric_text(name: str, value: float) -> str:

@@ -60,6 +60,7 @@ class Ratio:
         p: the chance of a ratio at least as far from 1 if the sides are alike; None if it isn't
             known how much runs differ.
         basis: the spread that the interval is computed from.
+        degrees: the degrees of freedom of that spread.
     """
 
     value: float
@@ -67,6 +68,7 @@ class Ratio:
     high: float | None = None
     p: float | None = None
     basis: Basis | None = None
+    degrees: float | None = None
 
     @property
     def is_significant(self) -> bool:
@@ -167,6 +169,7 @@ def _ratio(off: float, error: Error, basis: Basis) -> Ratio:
         high=_exp(off + half),
         p=None if basis is Basis.WITHIN_RUNS else p,
         basis=basis,
+        degrees=error.degrees,
     )
 
 

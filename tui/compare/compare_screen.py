@@ -45,7 +45,7 @@ KEYS: tuple[BindingType, ...] = (
 
 
 class ComparedScreen(ExportControls):
-    """A table of both sides, as `dlmon compare` prints it; a subclass shows more below."""
+    """A table of both sides, as `dlmon compare` prints it, and their throughput over each other."""
 
     HELP_PAGES: ClassVar[tuple[Path, ...]] = (Path(__file__).with_name("compare.md"),)
     _anyway = False
@@ -58,6 +58,13 @@ class ComparedScreen(ExportControls):
         self._comparison: RunComparison | None = None
         self._headline = Headline(id="headline")
         self._table = SectionLines(id="sides", classes="panel")
+        self._chart = CurveChart(id="curves")
+        self._chart.display = False
+
+    def compose_parts(self) -> ComposeResult:
+        yield self._headline
+        yield self._table
+        yield self._chart
 
     @property
     def exported_logs(self) -> Sequence[Path]:
@@ -79,7 +86,29 @@ class ComparedScreen(ExportControls):
             self._show_sentence(str(error))
         if self._comparison is not None:
             self._show(self._comparison)
+        self._draw_curves()
         self.refresh_bindings()
+
+    def on_chart_plot_resized(self) -> None:
+        self._draw_curves()
+
+    def _draw_curves(self) -> None:
+        """Draw the throughput of all runs, each from its first batch on, if it has one unit."""
+        sides = (self._comparison.base, self._comparison.new) if self._comparison else ()
+        curves = [
+            (number, run.curve)
+            for number, side in zip((_BASE, _NEW), sides, strict=False)
+            for run in side
+            if run.curve is not None
+        ]
+        units = {curve.unit for _, curve in curves}
+        self._chart.display = len(units) == 1 and len({side for side, _ in curves}) == len(sides)
+        if self._chart.display:
+            count = self._chart.plot_columns
+            span_ns = max(curve.end_ns - curve.start_ns for _, curve in curves)
+            axis = TimeAxis(0, max(1, span_ns // max(1, count)), count, count)
+            title = ", ".join(("Throughput", *units))
+            self._chart.show_curves(title, curves, axis, right=_LEGEND, least_span=0.1)
 
     def _show_share(self, share: float) -> None:
         if self._comparison is None and self._base:
@@ -128,7 +157,7 @@ class ComparedScreen(ExportControls):
 
 
 class CompareScreen(ComparedScreen):
-    """The table of two sides, and their throughput over each other."""
+    """Two sides of recorded runs."""
 
     CSS_PATH = "compare.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -140,46 +169,10 @@ class CompareScreen(ComparedScreen):
         *KEYS,
     ]
 
-    def __init__(
-        self, base: Sequence[Path], new: Sequence[Path], read: Read = compare_logs
-    ) -> None:
-        super().__init__(base, new, read)
-        self._chart = CurveChart(id="curves")
-
-    def compose_parts(self) -> ComposeResult:
-        yield self._headline
-        yield self._table
-        yield self._chart
-
     def on_mount(self) -> None:
         """Read the sessions once the screen is painted."""
         self._table.set_titles("Compare")
         self.call_after_refresh(self.action_refresh)
-
-    async def _read_both(self) -> None:
-        await super()._read_both()
-        self._draw_curves()
-
-    def on_chart_plot_resized(self) -> None:
-        self._draw_curves()
-
-    def _draw_curves(self) -> None:
-        """Draw the throughput of all runs, each from its first batch on, if it has one unit."""
-        sides = (self._comparison.base, self._comparison.new) if self._comparison else ()
-        curves = [
-            (number, run.curve)
-            for number, side in zip((_BASE, _NEW), sides, strict=False)
-            for run in side
-            if run.curve is not None
-        ]
-        units = {curve.unit for _, curve in curves}
-        self._chart.display = len(units) == 1 and len({side for side, _ in curves}) == len(sides)
-        if self._chart.display:
-            count = self._chart.plot_columns
-            span_ns = max(curve.end_ns - curve.start_ns for _, curve in curves)
-            axis = TimeAxis(0, max(1, span_ns // max(1, count)), count, count)
-            title = ", ".join(("Throughput", *units))
-            self._chart.show_curves(title, curves, axis, right=_LEGEND, least_span=0.1)
 
     WHY_NOT: ClassVar[Mapping[str, str]] = {
         "anyway": "the figures are shown already",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,8 +17,10 @@ from tui.compare.compare_screen import KEYS, ComparedScreen
 from tui.live.comparison import ComparisonBars
 from tui.screens.base import TickingScreen, hidden
 
-# The bars get at most this part of the height.
-_PART_OF_BARS = 3
+# The table has these rows before the bars have more than a few; from some height on, there is
+# room for the throughput of both runs too.
+_TABLE_ROWS, _FEW, _HIGH = 18, 3, 36
+_PUBLISHED = "of this to compare with: the bars are published figures."
 
 
 class ComparisonScreen(ComparedScreen, TickingScreen):
@@ -37,8 +39,8 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
         Binding(
             "enter",
             "compare_with",
-            "Compare with it",
-            tooltip="Show the factor on the live screen",
+            "Keep as base",
+            tooltip="Compare with it from now on, on the live screen too",
         ),
         Binding(
             "pagedown,space", "page(1)", "Scroll", key_display="PgDn", tooltip="Scroll the table"
@@ -68,8 +70,7 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
         self._bars = ComparisonBars(id="bars", classes="panel")
 
     def compose_parts(self) -> ComposeResult:
-        yield self._headline
-        yield self._table
+        yield from super().compose_parts()
         yield self._bars
 
     def paint(self) -> None:
@@ -85,6 +86,7 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
         self._bars.border_subtitle = self._bars.scale
         self._bars.choose(chosen)
         self._show_row(comparison, rows[chosen])
+        self.refresh_bindings()
 
     def _show_row(self, comparison: Comparison, row: ComparisonRow) -> None:
         """Show this run beside an earlier one, or the details of another row."""
@@ -99,16 +101,20 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
             self.action_refresh()
         self._base = base
         # Beside the few lines about a row that is no run, the bars have the room.
-        room = 2 + min(len(comparison.rows), self.size.height // _PART_OF_BARS)
-        self._bars.styles.height = room if base else "1fr"
-        self._table.styles.height = "1fr"
+        rows = min(len(comparison.rows), max(_FEW, (self.size.height - _TABLE_ROWS) // 2))
+        self._bars.styles.height = 2 + rows if base else 2 + len(comparison.rows)
+        self._table.styles.height = "3fr"
         if entry is None:
             self.workers.cancel_node(self)
             self._table.set_titles(name)
             is_this = row.kind == "this"
-            details = row_details(row, comparison.snapshot.result if is_this else None)
-            self._headline.display = not is_this
-            if not is_this:
+            own = (comparison.snapshot.result, comparison.runs.get(row.session or ""))
+            details = row_details(row, *(own if is_this else ()))
+            self._chart.display = False
+            self._headline.display = not is_this or not comparison.earlier
+            if is_this:
+                self._headline.show("NO EARLIER RUN", [_PUBLISHED])
+            else:
                 self.answer(verdicts.in_short(comparison.factor(row)), [comparison.against(row)])
             self._table.styles.height = len(details) + 2
             self._table.show(Figures("", tuple(details)))
@@ -131,13 +137,36 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
         return min(self._chosen, len(rows) - 1)
 
     def action_compare_with(self) -> None:
-        """Make the chosen row this run's reference, and go back; or say why it can't be."""
+        """Make the chosen row this run's reference, or say why it can't be."""
         row = self._row
         if row is not None and row.kind != "this" and not row.comparable:
             self.notify(self._get_comparison().against(row), severity="warning", markup=False)
             return
-        self._refer_to(None if row is None or row.kind == "this" else row)
-        self.action_leave()
+        is_this = row is None or row.kind == "this"
+        self._refer_to(None if is_this else row)
+        self.paint()
+
+    WHY_NOT: ClassVar[Mapping[str, str]] = {"compare_with": "choose another row first: ↑↓"}
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to keep a row only where that changes what this run is compared with."""
+        if action != "compare_with" or self._row is None:
+            return True
+        comparison = self._get_comparison()
+        if self._row.kind == "this":
+            return comparison.reference is not None
+        return comparison.reference != self._row.reference
+
+    def name_of_action(self, action: str) -> str:
+        is_reset = action == "compare_with" and self._row is not None and self._row.kind == "this"
+        return "Reset base" if is_reset else super().name_of_action(action)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw_curves)
+
+    def _draw_curves(self) -> None:
+        super()._draw_curves()
+        self._chart.display &= self.size.height >= _HIGH
 
     def action_move(self, rows: int) -> None:
         self._row, self._chosen = None, max(0, (self._chosen or 0) + rows)

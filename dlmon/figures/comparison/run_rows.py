@@ -38,7 +38,7 @@ from dlmon.figures.comparison.earlier_runs import (
     earlier_sessions,
     has_figure,
 )
-from dlmon.figures.quantity_text import rows_shown_in
+from dlmon.figures.quantity_text import rows_shown_in, text_of
 from dlmon.figures.sections import Bar, Bars, Row
 from dlmon.figures.session.compared_figure import (
     basis_of_epoch,
@@ -415,8 +415,10 @@ def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
     )
 
 
-def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
-    """Return the details of a row; `result` is given for this run if it is over."""
+def row_details(
+    row: ComparisonRow, result: Result | None = None, run: RunFigures | None = None
+) -> list[Row]:
+    """Return the details of a row; for this run with its figures, and its result if it is over."""
     time = units.with_band(row)
     uncertain = f" ({units.UNCERTAIN})" * time.is_uncertain
     batch = f", batch {row.published.batch_size}" if row.published else ""
@@ -432,6 +434,9 @@ def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
         details.extend(_published_details(row.published))
     elif result is not None:
         details.append(("speed", effective_text(result)))
+    for key, value in () if run is None else run.values.items():
+        if (quantity := BY_KEY.get(key)) is not None and key != row.metric:
+            details.append((quantity.name or "throughput", text_of(quantity, value)))
     if row.cost_usd is not None:
         details.append(("cost", f"{units.dollars(row.cost_usd)} {timed_unit(row.metric)}"))
     return [(name, text) for name, text in details if text]

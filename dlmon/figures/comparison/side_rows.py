@@ -57,6 +57,8 @@ _BAR = "less│more"
 COLUMNS = ("", "base", "new", "new/base", _BAR, "95 % interval", "p", "n")
 _CHANGE = COLUMNS.index("new/base")
 _BAR_CELLS = 4
+_LEAST_FULL = math.log(1.1)
+"""A bar has its full length for the largest change, but not for one below 10 %."""
 _LEVELS: dict[bool | None, Level] = {True: "good", False: "bad", None: ""}
 
 NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
@@ -156,6 +158,7 @@ def figure_table(comparison: RunComparison) -> Table:
     # What only one side has comes last.
     figures.sort(key=lambda f: f.name != THROUGHPUT and None in (f.base, f.new))
     largest = max((_size(figure.ratio) for figure in figures), default=0.0)
+    largest = max(largest, _LEAST_FULL)
     rows = tuple(_row(figure, names(figure.name), is_tested, largest) for figure in figures)
     levels = tuple(_LEVELS[figure.is_better] for figure in figures)
     numeric = (False, *(name != _BAR for name in COLUMNS[1:]))
@@ -250,7 +253,7 @@ def _size(ratio: Ratio | None) -> float:
 
 def _bar_of(ratio: Ratio | None, largest: float) -> str:
     """Draw a change to the left or right of a line, faint if it may be chance."""
-    cells = round(_BAR_CELLS * _size(ratio) / largest) if largest else 0
+    cells = round(_BAR_CELLS * _size(ratio) / largest)
     if ratio is None or not cells:
         return ""
     bar = ("░" if ratio.may_be_one else "█") * cells

@@ -29,6 +29,8 @@ def verdict(factor: Ratio | str, name: str, unsure: str = "", subject: str = "")
     span = ""
     if low is not None and high is not None:
         span = interval(1 / high, 1 / low) if is_slow and low > 0 else interval(low, high)
+        if is_too_wide(low, high) and factor.p is not None and (factor.degrees or 3) < 3:
+            span = "too few runs show how much runs differ"
     details = ", ".join(text for text in (span, unsure if factor.p is None else "") if text)
     as_fast = f"{subject}{_how_fast(value)} as {name}"
     text = as_fast if is_clear else f"no clear difference from {name}"

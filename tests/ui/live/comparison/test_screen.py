@@ -98,6 +98,15 @@ async def test_the_first_run_of_a_script_has_no_bars_and_the_key_says_why(monkey
         assert said == ["No earlier run to compare with."]
 
 
+async def test_a_first_run_shows_its_own_figures_and_no_key_that_does_nothing():
+    async with shown() as stage:
+        assert "NO EARLIER RUN" in stage.text
+        assert "throughput 5,500 samples/s median step 18.0 ms" in details(stage)
+        assert "Keep as base" not in stage.text
+        await stage.press("home")
+        assert "Keep as base" in stage.text
+
+
 async def test_a_row_that_does_not_compare_is_not_chosen_and_it_says_why(monkeypatch):
     said = []
     monkeypatch.setattr(ComparisonScreen, "notify", lambda screen, text, **how: said.append(text))
@@ -111,6 +120,10 @@ async def test_what_was_chosen_once_is_compared_with_from_then_on():
     async with shown("earlier-runs", "live", WIDE) as stage:
         assert "the run before" in stage.text
         await stage.press("c", "down", "enter")
+        # The screen stays, with that run as base, and the key has nothing more to do.
+        assert title(stage).startswith("base run of 18 Nov 14:56 ")
+        assert not stage.app.screen.check_action("compare_with", ())
+        await stage.press("c")
         assert isinstance(stage.app.screen, LiveScreen)
         assert "◆ 18 Nov 14:56" in stage.text
         assert " as run of 18 Nov 14:56" in stage.text
@@ -124,5 +137,5 @@ async def test_what_was_chosen_once_is_compared_with_from_then_on():
         await stage.press("q", "c")
         assert title(stage).startswith("base run of 18 Nov 14:56 ")
         # This run's own row goes back to the run before. It compiled: it is last.
-        await stage.press(*["down"] * 5, "enter")
+        await stage.press(*["down"] * 5, "enter", "q")
         assert "the run before" in stage.text

@@ -125,7 +125,7 @@ def test_a_recorded_session_ends_with_at_most_ten_lines(tmp_path, capsys, monkey
     [
         ({"status": "failed"}, "what went wrong    OUT OF MEMORY: memory ran out"),
         ({"nan_loss": True}, "what went wrong    NAN LOSS"),
-        ({"status": "stopped", "gpus": 2}, "seconds per epoch  10.66 s ± 0.01"),
+        ({"status": "stopped", "gpus": 2}, "seconds per epoch  10.7 s"),
         ({}, "time               ▓██████████▒  ▓ start 8 %"),
     ],
 )

@@ -1,5 +1,7 @@
 """How fast one thing is said to be beside another: all comparisons have these words."""
 
+from dataclasses import replace
+
 import pytest
 
 from dlmon.figures.comparison.verdicts import verdict
@@ -32,6 +34,10 @@ def of_windows(value, low, high):
         (
             of_windows(1.1, 0.001, 2256.0),
             "no clear difference from base (interval too wide, 1 run each)",
+        ),
+        (
+            replace(of_runs(1.0, 0.1, 10.0), degrees=1.0),
+            "no clear difference from base (too few runs show how much runs differ)",
         ),
         (of_runs(9.0, 2.0, 40.0), "9.00× as fast as base (interval too wide)"),
         (Ratio(1.0), "as fast as base (1 run each)"),

@@ -544,7 +544,15 @@ def _of_ranks() -> list[Record]:
     """Return eight ranks on eight GPUs, of which all others wait for the data of one."""
     # A GPU that waits for another one in a collective operation is busy.
     busy_pct = [93] * 5 + [48] + [93] * 2
-    return _pytorch(_RANKS, busy_pct=busy_pct, gpus=8, cores=64)
+    return _with_samples(
+        _pytorch(_RANKS, busy_pct=busy_pct, gpus=8, cores=64),
+        lambda sample: replace(
+            sample,
+            gpus=tuple(
+                replace(gpu, memory_used_mib=sample.gpus[0].memory_used_mib) for gpu in sample.gpus
+            ),
+        ),
+    )
 
 
 _STALLED_NS = 75_000_000_000

@@ -30,7 +30,7 @@ from dlmon.figures.session.ranks import (
 from dlmon.figures.value_axis import stacked_bar
 from dlmon.session.limits.ranks import WAITS
 from dlmon.session.source import SLICE_S, SessionSource
-from tui.drawing.step_parts import PART_STYLES
+from tui.drawing.step_parts import PART_GLYPHS, PART_STYLES
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
 from tui.screens.filtered import (
     CLEAR_FILTER,
@@ -41,6 +41,7 @@ from tui.screens.filtered import (
     SORT_KEYS,
     FilteredScreen,
 )
+from tui.widgets.headline import Headline
 from tui.widgets.lines import (
     APART,
     BAD,
@@ -50,6 +51,7 @@ from tui.widgets.lines import (
     STRONG,
     TRACK,
     GrowingLines,
+    Lines,
     TextRow,
     TextRun,
     row_width,
@@ -64,36 +66,30 @@ _LEAST_BAR = 22
 _LEAST_ROWS, _OTHER_ROWS = 12, 6
 # The cells before the bar of a part.
 _BEFORE_BAR = 46
-_WAITS: TextRun = ("░", TRACK)
 _MEDIAN: TextRun = ("│", "bold $foreground")
 
 
-class RankSummary(GrowingLines):
-    """The rank that the others wait for, in words, and the legend of the bars."""
+class RankLegend(Lines):
+    """The parts of the bars."""
 
-    DEFAULT_CSS = "RankSummary { height: auto; padding: 0 1; }"
-    MOST_ROWS = 5
+    DEFAULT_CSS = "RankLegend { height: 1; padding: 0 1; }"
 
-    def rows(
-        self, width: int, height: int, texts: tuple[str, str], is_bad: bool, parts: Sequence[str]
-    ) -> list[TextRow]:
-        styles = (BAD, PLAIN) if is_bad else (STRONG, MUTED)
-        rows: list[TextRow] = [
-            ((line, style),)
-            for text, style in zip(texts, styles, strict=True)
-            for line in wrapped(text, width, 2)
-        ]
-        if parts:
-            legend = [(("█", PART_STYLES[name]), PART_TITLES[name]) for name in parts]
-            legend += [(_WAITS, PART_TITLES[WAITS]), (_MEDIAN, "median")]
+    def rows(self, width: int, height: int, parts: Sequence[str]) -> list[TextRow]:
+        marks = [*((_mark_of(name), PART_TITLES[name]) for name in (*parts, WAITS))]
+        marks.append((_MEDIAN, "median"))
+        for apart in (APART, 1):
             row: TextRow = ()
-            for mark, name in legend:
-                longer = (*row, mark, (f" {name}  ", MUTED))
-                row = longer if row_width(longer) <= width + APART else row
-            rows.append(row)
-        return rows[:height]
+            for mark, name in marks:
+                row = (*row, mark, (f" {name}{' ' * apart}", MUTED))
+            if row_width(row) <= width + apart:
+                break
+        return [row]
 
     show = shows(rows)
+
+
+def _mark_of(part: str) -> TextRun:
+    return PART_GLYPHS[part], TRACK if part == WAITS else PART_STYLES[part]
 
 
 class RankList(SortedTable[RankRow]):
@@ -143,10 +139,10 @@ class RankList(SortedTable[RankRow]):
         if row.split is None:
             return [(" " * width, PLAIN)]
         parts_ms = row.split.parts_ms
-        marks = {name: ("█", style) for name, style in PART_STYLES.items() if name in parts_ms}
-        times_ms = [*(parts_ms[name] for name in marks), row.split.waits_ms]
+        names = [name for name in PART_STYLES if name in parts_ms]
+        times_ms = [*(parts_ms[name] for name in names), row.split.waits_ms]
         shares = [ms / self._whole_ms for ms in times_ms]
-        runs = stacked_bar(shares, [*marks.values(), _WAITS], width)
+        runs = stacked_bar(shares, [_mark_of(name) for name in (*names, WAITS)], width)
         cells = [(glyph, style) for text, style in runs for glyph in text]
         cells += [(" ", PLAIN)] * (width - len(cells))
         cells[min(width - 1, round(self._median_ms / self._whole_ms * width))] = _MEDIAN
@@ -164,7 +160,10 @@ class RankList(SortedTable[RankRow]):
         return row.name, row.host
 
     def put_titles(self) -> None:
-        scale = f"a whole bar is {units.step_time(self._whole_ms)}" if self._whole_ms else ""
+        scale = ""
+        if self._whole_ms:
+            whole = units.step_time(self._whole_ms)
+            scale = f"own time includes the wait for data; a whole bar is {whole}"
         self.set_titles(f"Ranks {len(self.all_rows or ())}", scale, right=self.order)
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
@@ -196,23 +195,28 @@ class RankParts(GrowingLines):
     def show(self, row: RankRow | None, rows: Sequence[RankRow]) -> None:
         parts = rank_parts(row, rows) if row is not None else []
         width, height = self.screen.size
-        above = self.screen.query_one(RankSummary).rows_needed(width - 2)
+        above = self.screen.query_one(Headline).rows_needed(width - 2)
         room = height - above - min(len(rows), _LEAST_ROWS) - _OTHER_ROWS
         self.display = 0 < len(parts) <= room
-        self.set_titles(f"A step of {row.name}" if row is not None else "")
+        title = "" if row is None else f"A step of {row.name} on {row.host}, process {row.pid}"
+        self.set_titles(title, right="│ median")
         self._show(parts)
 
     def rows(
         self, width: int, height: int, parts: Sequence[tuple[str, float, float]]
     ) -> list[TextRow]:
         rows: list[TextRow] = []
-        whole_ms = sum(rank_ms for _, rank_ms, _ in parts) or 1.0
+        room = max(1, width - _BEFORE_BAR)
+        longest_ms = max((ms for _, *both in parts for ms in both), default=0.0) or 1.0
         for name, rank_ms, median_ms in parts[:height]:
-            cells = round(rank_ms / whole_ms * max(0, width - _BEFORE_BAR))
-            glyph, style = _WAITS if name == WAITS else ("█", PART_STYLES[name])
+            cells, median = (round(ms / longest_ms * room) for ms in (rank_ms, median_ms))
+            glyph, style = _mark_of(name)
             times = f"{units.step_time(rank_ms):>9}   median {units.step_time(median_ms):<9}"
-            bar = (glyph * cells, style)
-            rows.append(((f"  {PART_TITLES[name]:<16}", PLAIN), (times, MUTED), bar))
+            bar = f"{glyph * cells:<{room}}"
+            at = min(room - 1, median)
+            drawn = (bar[:at], style), _MEDIAN, (bar[at + 1 :], style)
+            title = f" {PART_TITLES[name]:<14}"
+            rows.append((("  ", PLAIN), (glyph, style), (title, PLAIN), (times, MUTED), *drawn))
         return rows
 
     _show = shows(rows)
@@ -246,7 +250,8 @@ class RanksScreen(FilteredScreen, TickingScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield self.filter_field
-        yield RankSummary(id="summary")
+        yield Headline()
+        yield RankLegend()
         yield RankList(id="ranks")
         yield RankParts()
 
@@ -260,14 +265,18 @@ class RanksScreen(FilteredScreen, TickingScreen):
         rows = rank_rows(self._source.session, snapshot)
         parts = {name for row in rows if row.split is not None for name in row.split.parts_ms}
         is_bad = any(row.holds_up for row in rows)
-        shown = tuple(name for name in PART_STYLES if name in parts)
-        self.query_one(RankSummary).show(ranks_in_words(snapshot), is_bad, shown)
+        self.query_one(Headline).show(*ranks_in_words(snapshot), BAD if is_bad else STRONG)
+        self.query_one(RankLegend).show(tuple(name for name in PART_STYLES if name in parts))
         self.table.show(rows, rank_unit(snapshot))
         self.show_parts()
 
     @on(RankList.Highlighted)
     def show_parts(self) -> None:
-        self.query_one(RankParts).show(self.table.highlighted, self.table.all_rows or ())
+        rows, parts = self.table.all_rows or (), self.query_one(RankParts)
+        parts.show(self.table.highlighted, rows)
+        # The parts have their marks beside their names.
+        is_split = any(row.split is not None for row in rows)
+        self.query_one(RankLegend).display = is_split and not parts.display
 
     def action_leave(self) -> None:
         self.dismiss()

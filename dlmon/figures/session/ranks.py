@@ -50,6 +50,8 @@ class RankRow:
         step_ms: the time of a step.
         wait_ms: the mean time that its newest steps waited for data.
         memory_mib: the memory in use on its GPUs.
+        busy_pct: the mean utilisation of its GPUs, as last read.
+        pid: its process id.
         share: its share of the throughput of all ranks.
         holds_up: the other ranks wait for it.
         split: its step, split in its own time and waiting; None if unknown.
@@ -68,6 +70,8 @@ class RankRow:
     holds_up: bool
     split: RankStep | None = None
     apart_ms: float | None = None
+    busy_pct: float | None = None
+    pid: int | None = None
 
     @property
     def own_ms(self) -> float | None:
@@ -167,32 +171,34 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
             holds_up=straggler is not None and straggler.rank is rank,
             split=step,
             apart_ms=None if step is None else step.own_ms - median_ms,
+            busy_pct=_busy_pct(machines.get(rank.trainer.host), rank.gpus),
+            pid=rank.trainer.pid,
         )
         for rank, rate, step in zip(ranks, rates, steps or [None] * len(ranks), strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (row.order, row.host)))
 
 
-def ranks_in_words(snapshot: Snapshot) -> tuple[str, str]:
-    """Say how the ranks of a session work together: a sentence, and what to look at or a detail."""
+def ranks_in_words(snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
+    """Say how the ranks of a session work together: a title, and sentences."""
     ranks, was = snapshot.trainers, snapshot.result is not None
     held = rank_holds_up(ranks, was)
     if held is not None:
-        return held.text, f"→ {held.advice}"
+        return held.title, (held.reason, f"→ {held.advice}")
     about, own_ms = trainers_text(snapshot), [step.own_ms for step in rank_steps(ranks)]
     steps_ms = [rank.step_ms for rank in ranks if rank.step_ms is not None]
     if not steps_ms:
-        return "no step of these processes is measured yet", about
+        return "NOT MEASURED YET", ("no step of these processes is measured", about)
     if not step_together(ranks):
-        return f"they don't step together: a step takes {_range(steps_ms)}", about
+        return "NOT TOGETHER", (f"each steps alone: a step takes {_range(steps_ms)}", about)
     if not own_ms:
         is_measured = all(rank.trainer.framework == "torch" for rank in ranks)
         why = "too few steps are measured" if is_measured else "only PyTorch's steps have parts"
-        return f"their own time is not known: {snapshot.why_no_parts or why}", about
+        return "OWN TIME NOT KNOWN", (snapshot.why_no_parts or why, about)
+    works = f"a step without waiting for others takes {_range(own_ms)}"
     if max(own_ms) - min(own_ms) <= LEAST_APART * min(steps_ms):
-        who = "both" if len(ranks) == 2 else f"all {len(ranks)}"
-        return f"{who} ranks work alike: {_range(own_ms)} a step", about
-    return f"no rank stands out alone: they work {_range(own_ms)} a step", about
+        return "ALL ALIKE", (works, about)
+    return "NO RANK STANDS OUT", (works, about)
 
 
 def _range(times_ms: Sequence[float]) -> str:
@@ -222,10 +228,18 @@ def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> flo
     return total(used.get(number) for number in numbers)
 
 
+def _busy_pct(machine: MachineHistory | None, numbers: tuple[int, ...]) -> float | None:
+    """Return the mean utilisation of GPUs of a host, as last read; None if any is unknown."""
+    gpus = machine.latest.gpus if machine is not None and machine.latest is not None else None
+    busy = {gpu.index: gpu.utilization_pct for gpu in gpus or ()}
+    pcts = [pct for number in numbers if (pct := busy.get(number)) is not None]
+    return sum(pcts) / len(pcts) if numbers and len(pcts) == len(numbers) else None
+
+
 def _signed(value_ms: float) -> str:
-    """Write a deviation from the median; nothing for the median itself."""
+    """Write a deviation from the median."""
     sign = "+" if value_ms > 0 else "−"
-    return f"{sign}{units.step_time(abs(value_ms))}" if value_ms else "median"
+    return f"{sign}{units.step_time(abs(value_ms))}" if value_ms else "±0"
 
 
 COLUMNS: tuple[Column[RankRow], ...] = (
@@ -240,10 +254,13 @@ COLUMNS: tuple[Column[RankRow], ...] = (
     measured_column("step", units.step_time, "step_ms", cells=8, dropped=2),
     measured_column("data wait", units.step_time, "wait_ms", cells=9, dropped=3),
     measured_column("rate", units.rate, "per_second", cells=11, dropped=6, largest_first=False),
+    measured_column("GPU busy", units.percent, "busy_pct", cells=8, dropped=6, largest_first=False),
     measured_column("GPU memory", units.gibibytes, "memory_mib", cells=10, dropped=5),
     measured_column("share", units.share, "share", cells=7, dropped=1, largest_first=False),
+    measured_column("process", str, "pid", cells=8, dropped=1, largest_first=False),
 )
-_USUALLY_EQUAL = ("host", "step", "share")
+# Ranks that step together have the same throughput.
+_USUALLY_EQUAL = ("host", "step", "rate", "share")
 BY_NAME = {column.name: column for column in COLUMNS}
 
 

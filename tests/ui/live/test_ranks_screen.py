@@ -73,15 +73,15 @@ async def test_the_rank_that_the_others_wait_for_is_named_and_on_top(tmp_path, s
         table = await open_ranks(app, pilot)
         [said] = lines_with(app, "waits")[:1]
         assert said.strip().startswith(
-            "WAITING FOR RANK 2, 86 %: rank 2 on n1 waits 30.0 ms a step for data, others 0"
+            "▌ WAITING FOR RANK 2, 86 %  rank 2 on n1 waits 30.0 ms a step for data"
         )
         assert [row.name for row in table.shown_rows] == ["rank 2", "rank 0", "rank 1", "rank 3"]
         row = lines_with(app, "▸ 2")[0]
         assert "█" in row
         assert "░" not in row
         # The bars of the others are waiting, but for their own time.
-        other = next(line for line in lines_with(app, "median") if "░" in line and "n0" in line)
-        assert other.count("░") > 5 * other.count("█")
+        other = next(line for line in lines_with(app, "±0") if "░" in line and "n0" in line)
+        assert other.count("░") > 5 * sum(map(other.count, "█▓▒"))
         assert "+30.0 ms" in row
 
 
@@ -105,7 +105,7 @@ async def test_64_ranks_scroll_below_what_sums_them_up(tmp_path):
     async with app.run_test(size=NARROW) as pilot:
         table = await open_ranks(app, pilot)
         text = screen_text(app)
-        assert "all 64 ranks work alike: 35.0 ms a step" in text
+        assert "ALL ALIKE  a step without waiting for others takes 35.0 ms" in text
         assert "64 processes on 2 machines" in text
         assert table.scrolls
         await pilot.press("end")
@@ -132,10 +132,10 @@ async def test_without_the_parts_of_steps_there_are_no_bars_and_no_empty_columns
     async with app.run_test(size=WIDE) as pilot:
         table = await open_ranks(app, pilot)
         text = screen_text(app)
-        assert "their own time is not known: too few steps are measured" in text
+        assert "OWN TIME NOT KNOWN  too few steps are measured" in text
         assert not app.screen.query_one(RankParts).display
         headings = [column.name for column in table.columns(117)]
-        assert headings == ["rank", "host", "data wait", "rate"]
+        assert headings == ["rank", "host", "data wait", "process"]
 
 
 @pytest.mark.parametrize("measured", [True, False])
@@ -160,18 +160,19 @@ def test_the_report_has_the_same_figures():
     table = rank_table(session, snapshot)
     rows = [dict(zip(table.headings, row, strict=True)) for row in table.rows]
     assert rows[2]["own time"] == "35.0 ms"
-    assert [row["vs median"] for row in rows] == ["median", "median", "+30.0 ms", "median"]
+    assert [row["vs median"] for row in rows] == ["±0", "±0", "+30.0 ms", "±0"]
     assert rows[0]["waits"] == "30.0 ms"
     assert table.levels[2] == "bad"
-    assert "look for what rank 2 on n1 loads" in ranks_in_words(snapshot)[1]
+    assert "look for what rank 2 on n1 loads" in ranks_in_words(snapshot)[1][1]
 
 
 def test_ranks_that_step_apart_are_said_to():
     session = folded(script_session(seconds=20, trainers=3, step_ms=20))
     for number in range(3):
         session.trainers.known[number] = replace(session.trainers.known[number], rank=number)
-    text, _ = ranks_in_words(session.snapshot())
-    assert text == "they don't step together: a step takes 20.0 ms to 22.0 ms"
+    title, (text, _) = ranks_in_words(session.snapshot())
+    assert title == "NOT TOGETHER"
+    assert text == "each steps alone: a step takes 20.0 ms to 22.0 ms"
 
 
 @pytest.mark.parametrize(
@@ -193,18 +194,33 @@ def test_it_is_said_why_no_ranks_are_shown_and_when_they_may_be(known, world_siz
 
 def row_of(number, **changes):
     split = RankStep({"forward_us": 2.0, "rest_us": 30.0}, 31.0)
-    values = {"gpus": (number,), "per_second": 1e4, "step_ms": 63.0 + number, "wait_ms": 31.0}
-    values |= {"memory_mib": 4e4, "share": 0.1 + number / 100, "split": split, "apart_ms": 0.0}
+    values = {
+        "gpus": (number,),
+        "per_second": 1e4 + number * 1e3,
+        "step_ms": 63.0 + number,
+        "wait_ms": 31.0,
+    }
+    values |= {
+        "memory_mib": 4e4,
+        "busy_pct": 9.0,
+        "pid": 4_242,
+        "share": 0.1 + number / 100,
+        "split": split,
+        "apart_ms": 0.0,
+    }
     values |= {"host": f"gpu-node-{number}", "holds_up": False, **changes}
     return RankRow(f"rank {number}", number, **values)
+
+
+_FIRST = ("share", "process")
 
 
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [
-        (57, {"share", "step", "GPU", "GPU memory", "rate", "vs median", "waits"}),
-        (77, {"share", "step", "GPU", "GPU memory", "rate"}),
-        (117, {"share"}),
+        (57, {*_FIRST, "step", "GPU", "GPU memory", "rate", "GPU busy", "vs median", "waits"}),
+        (77, {*_FIRST, "step", "GPU", "GPU memory", "rate", "GPU busy"}),
+        (117, {*_FIRST, "step"}),
         (197, set()),
     ],
 )

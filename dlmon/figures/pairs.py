@@ -40,6 +40,7 @@ _PARTS_SHOWN = 8
 _LEAST_PART = 0.005
 """The share of a step from which on a part is shown though it isn't surely longer or shorter."""
 _LITTLE_MEMORY = 0.02
+_LEAST_MS = 0.001
 _FILES_SHOWN = 3
 _NO_DIFFERENCE = "no clear difference"
 
@@ -93,8 +94,8 @@ def progress_text(sweep: Sweep) -> str:
         return units.counted(len(verdict.pairs), "pair")
     if verdict.missing is None:
         if rule.until_proven:
-            return f"{FIRST_LOOK} pairs may prove it, {FIRST_PAIRS} say how many it takes"
-        return f"the first {FIRST_PAIRS} pairs say how many it takes"
+            return f"at least {FIRST_LOOK} pairs; how many more is known after {FIRST_PAIRS}"
+        return f"how many it takes is known after {FIRST_PAIRS} pairs"
     took_s = pair_s(sweep)
     about = "" if took_s is None else f", about {units.clock(verdict.missing * took_s)},"
     more = units.counted(verdict.missing, "more pair")
@@ -185,6 +186,15 @@ def interval_text(sweep: Sweep) -> str:
     is_slower = verdict.is_proven and ratio.value < 1
     low, high = (1 / ratio.high, 1 / ratio.low) if is_slower else (ratio.low, ratio.high)
     return f"{verdicts.interval(low, high)}; {pairs}"
+
+
+def sides_compared(sweep: Sweep) -> str:
+    """Name both sides and the interval, below a headline that has the figure if it is proven."""
+    verdict, (base, new) = verdict_of(sweep), side_names(sweep.plan)
+    figure = ""
+    if verdict.ratio is not None and not verdict.is_proven:
+        figure = f": {verdicts.change(verdict.ratio.value)} as fast"
+    return f"{new} against {base}{figure} ({interval_text(sweep)})"
 
 
 def _pairs_text(verdict: Verdict, base: str, new: str) -> str:
@@ -289,9 +299,25 @@ def part_text(part: str) -> str:
 
 
 def difference_text(part: PartDifference) -> str:
-    """Write a difference with its interval: +11 ± 1.2 ms."""
-    half = "" if part.half_ms is None else f" ± {part.half_ms:.2g}"
-    return f"{part.difference_ms:+.3g}{half} ms"
+    """Write a difference with its interval: +11.0 ± 1.2 ms; no change if both are zero."""
+    half_ms = part.half_ms
+    if max(abs(part.difference_ms), half_ms or 0.0) < _LEAST_MS:
+        return "no change"
+    is_exact = half_ms is None or half_ms < _LEAST_MS
+    decimals = _decimals(part.difference_ms, 3) if is_exact else _decimals(half_ms or 0.0, 2)
+    half = "" if half_ms is None else f" ± {half_ms:.{decimals}f}"
+    return f"{part.difference_ms:+.{decimals}f}{half} ms"
+
+
+def sides_text(part: PartDifference) -> tuple[str, str]:
+    """Write the milliseconds of both sides with the same decimals: 20.0 and 21.3."""
+    decimals = _decimals(max(part.base_ms, part.new_ms), 3)
+    return f"{part.base_ms:.{decimals}f}", f"{part.new_ms:.{decimals}f}"
+
+
+def _decimals(ms: float, digits: int) -> int:
+    """Return the decimals for so many digits of a time; not below a microsecond."""
+    return max(0, min(3, digits - 1 - math.floor(math.log10(max(abs(ms), _LEAST_MS)))))
 
 
 def _memory(causes: Causes) -> list[str]:
@@ -371,8 +397,7 @@ def part_table(sweep: Sweep) -> Table | None:
     rows = tuple(
         (
             "step" if part is causes.step else part_text(part.part),
-            f"{part.base_ms:.3g}",
-            f"{part.new_ms:.3g}",
+            *sides_text(part),
             difference_text(part).removesuffix(" ms"),
         )
         for part in parts

@@ -214,9 +214,14 @@ def _price(usd: float) -> str:
     return units.dollars(usd).removesuffix(" USD")
 
 
-def without_result_text(sweep: Sweep) -> str:
-    """Return the numbers of runs without a result: `, 1 failed, 2 impossible`."""
+def without_result_text(sweep: Sweep, but: RunStatus | None = None) -> str:
+    """Return the numbers of runs without a result: `, 1 failed, 2 impossible`.
+
+    Those of the status `but` are said elsewhere.
+    """
+    statuses: Counter[RunStatus | None]
     statuses = Counter(outcome.status for outcome in sweep.outcomes.values())
+    statuses[but] = 0
     return "".join(f", {statuses[status]} {status}" for status in _BROKEN if statuses[status])
 
 
@@ -422,13 +427,10 @@ def findings(sweep: Sweep) -> list[str]:
         workload_rows = of_workload(rows, workload)
         groups = comparable_groups(workload_rows)
         sound = [[row for row in group if row.diverged is None] for group in groups]
-        out_of_memory = [
-            label(row.combination) for row in workload_rows if row.status == RunStatus.OUT_OF_MEMORY
-        ]
         of_workload_sentences = [
             *(_with_shared(group, _best(group, sweep)) for group in groups),
             *(_with_shared(group, _lowest_loss(group, plan)) for group in groups),
-            f"memory ran out at {'; '.join(out_of_memory)}" if out_of_memory else "",
+            _out_of_memory(workload_rows, plan),
             _diverged(workload_rows),
             *(_with_shared(group, _cheapest(group, plan)) for group in sound),
             *_scaling(workload_rows, plan),
@@ -509,6 +511,26 @@ def _diverged(rows: Sequence[CombinationRow]) -> str:
     """Name the rows that are not ranked because they diverged."""
     named = [f"{label(row.combination)} ({row.diverged})" for row in rows if row.diverged]
     return f"left out, as the loss is no number: {'; '.join(named)}" if named else ""
+
+
+def _out_of_memory(rows: Sequence[CombinationRow], plan: Plan) -> str:
+    """Name the rows that ran out of memory, and the largest value below that did not."""
+    out = [row for row in rows if row.status == RunStatus.OUT_OF_MEMORY]
+    if not out:
+        return ""
+    text = f"memory ran out at {'; '.join(label(row.combination) for row in out)}"
+    axis = axis_of(plan.variations)
+    if axis is None or [*plan.varied] != [axis]:
+        return text
+
+    def size(row: CombinationRow) -> float:
+        return float(row.combination.varied[axis])
+
+    least = min(map(size, out))
+    fitting = [row for row in rows if row.value is not None and size(row) < least]
+    if fitting:
+        text = f"{text}; {label(max(fitting, key=size).combination)} still fits"
+    return text
 
 
 def _lowest_loss(group: Sequence[CombinationRow], plan: Plan) -> str:
@@ -856,7 +878,9 @@ def progress_texts(run: SweepRun) -> tuple[str, str, float]:
         told = "" if is_enough(sweep) else progress_text(sweep)
         return units.counted(pairs, "pair"), told, pairs / (pairs + missing) if told else 1.0
     left = len(sweep.remaining())
-    done = f"{count - left} of {count} runs done{without_result_text(sweep)}"
+    # The findings name those that ran out of memory.
+    broken = without_result_text(sweep, but=RunStatus.OUT_OF_MEMORY)
+    done = f"{count - left} of {count} runs done{broken}"
     lost = sum(current.is_lost for current in run.current.values())
     running = len(run.current) - lost
     parts = [f"{n} {state}" for n, state in ((running, "running"), (lost, "lost")) if n]

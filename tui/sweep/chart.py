@@ -12,7 +12,7 @@ from dlmon.comparison.compared_run import Curve
 from dlmon.figures import sections
 from dlmon.figures.report.curves import curve_of, value_texts
 from dlmon.figures.sections import Line
-from dlmon.figures.value_axis import is_doubling, nice_top
+from dlmon.figures.value_axis import is_doubling, value_range
 from dlmon.render.wrap import shortened
 from dlmon.session.learning import LOSS
 from dlmon.session.session import Session
@@ -134,15 +134,22 @@ def _notes(chart: sections.LineChart) -> list[str]:
 def picture_of(chart: sections.LineChart, cells: int) -> ChartPicture:
     """Return the points of each line, joined, for a plot of a width in cells.
 
-    The vertical axis begins at zero. A point without a figure is a gap; one that ran out of memory
-    is a cross at the top.
+    The vertical axis begins at zero unless all points lie far above it. A point without a figure is
+    a gap; one that ran out of memory is a cross at the top.
     """
     lines = chart.lines[: len(SERIES)]
     xs = [x for line in lines for x in (*line.xs, *line.out_of_memory)]
     if not any(line.out_of_memory or any(line.mean) for line in lines):
         return ChartPicture(reason="no combination has a throughput yet", left_labels=("",))
-    values = (value for line in lines for value in (*line.mean, *line.high) if value is not None)
-    top = nice_top(max(values, default=0.0))
+    values = {
+        value
+        for line in lines
+        for value in (*line.low, *line.mean, *line.high)
+        if value is not None
+    }
+    # A single value has nothing to stand above.
+    least = min(values) if len(values) > 1 else 0.0
+    bottom, top = value_range(least, max(values, default=0.0))
     scale = math.log2 if is_doubling(xs) else float
     least, most = scale(min(xs)), scale(max(xs))
     # The label of the last point is at its right.
@@ -162,6 +169,7 @@ def picture_of(chart: sections.LineChart, cells: int) -> ChartPicture:
     labels = chart.x_labels[:: 1 + len(chart.x_labels) * _LABEL_CELLS // max(1, cells)]
     return ChartPicture(
         top=top,
+        bottom=bottom,
         lines=tuple(
             (tone, _joined(line, [*map(column, line.xs)], COLUMNS_PER_CELL * cells))
             for line, tone in zip(lines, SERIES, strict=False)

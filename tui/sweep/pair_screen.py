@@ -21,6 +21,8 @@ from dlmon.figures.pairs import (
     rate_text,
     side_headings,
     side_names,
+    sides_compared,
+    sides_text,
     verdict_in_short,
 )
 from dlmon.log.folder import log_of
@@ -53,10 +55,12 @@ from tui.widgets.lines import (
 from tui.widgets.tables import MARGIN, RowList
 
 _NUMBER, _RATE, _CHANGE = 4, 11, 9
-_PART, _MS, _DIFFERENCE = 20, 10, 16
+_PART, _MS, _DIFFERENCE = 20, 10, 18
 _LONGEST_BAR, BLOCK = 40, "█"
 _MOST_PARTS, _LONGEST_NAME = 8, 22
 _WITH_CURVES, _LEAST_ROWS = 34, 6
+# The heading, the row of all pairs and the border.
+_AROUND_PAIRS = 4
 
 
 def _right(text: str, width: int) -> str:
@@ -190,7 +194,8 @@ class PartRows(Lines):
                 style = BAD if part.difference_ms > 0 else GOOD
             share = abs(part.difference_ms) / longest_ms if longest_ms else 0.0
             room = max(0, width - before_bar)
-            values = f"{part.base_ms:>{cell_len(base)}.3g}  {part.new_ms:>{cell_len(new)}.3g}"
+            base_ms, new_ms = sides_text(part)
+            values = f"{base_ms:>{cell_len(base)}}  {new_ms:>{cell_len(new)}}"
             rows.append(
                 (
                     (fit(name, _PART), STRONG if part is causes.step else PLAIN),
@@ -239,6 +244,7 @@ class PairPanels(Container):
         # As high as its rows, its heading and its border.
         parts.styles.height = 3 if causes is None else min(_MOST_PARTS, len(causes.parts)) + 4
         parts.show(sweep)
+        self.pairs.styles.max_height = max(_LEAST_ROWS, self.pairs.count + _AROUND_PAIRS)
 
     def show_alone(self, session: Session) -> None:
         """Draw the losses of a run that is no run of a pair."""
@@ -254,8 +260,7 @@ class PairPanels(Container):
                 self._curves.take(current.slot.combination, current.follower.session)
         has_room = self.screen.size.height >= _WITH_CURVES
         has_curves = self._curves.display = self._curves.has_curves and has_room
-        # As high as its rows, its heading, the row of all pairs and its border.
-        self.pairs.styles.height = max(_LEAST_ROWS, self.pairs.count + 4) if has_curves else "1fr"
+        self.pairs.styles.height = self.pairs.styles.max_height if has_curves else "1fr"
         self._curves.show_runs(NEW, side_names(run.sweep.plan)[NEW])
 
 
@@ -293,7 +298,10 @@ class PairScreen(SweepScreen):
     def paint_results(self) -> None:
         sweep = self.run.sweep
         self._panels.show(sweep)
-        show_headline(self.query_one(Headline), sweep, pair_findings(sweep))
+        sentences = pair_findings(sweep)
+        if verdict_of(sweep).ratio is not None and broken_run(sweep) is None:
+            sentences[0] = sides_compared(sweep)
+        show_headline(self.query_one(Headline), sweep, sentences)
         self.paint_current()
 
     def paint_highlighted(self) -> None:

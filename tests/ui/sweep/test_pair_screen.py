@@ -49,7 +49,7 @@ async def test_the_pairs_their_interval_and_the_parts(show, size, text_snapshot)
         shown.run.make(*MS)
         shown.screen.tick()
         await shown.pilot.pause()
-        assert "workers 8 is 1.064× as slow as workers 4" in shown.text
+        assert "SLOWER 1.064×  workers 8 against workers 4 (1.0" in shown.text
         assert "all of it is waiting for data, +1.28" in shown.text
         assert shown.text == text_snapshot
 

@@ -10,6 +10,7 @@ from fakes.sweeps import ended, pairs_plan, result_of
 
 from dlmon.comparison.sides import ChangedFile
 from dlmon.figures.pairs import (
+    difference_text,
     pair_findings,
     pair_table,
     pairs_json,
@@ -17,11 +18,13 @@ from dlmon.figures.pairs import (
     part_table,
     progress_text,
     side_names,
+    sides_text,
 )
 from dlmon.figures.sections import Note
 from dlmon.figures.sweeps import sweep_report
 from dlmon.records import Slot
 from dlmon.sweep.log import SweepWriter, new_header
+from dlmon.sweep.pair_causes import PartDifference
 from dlmon.sweep.progress import Sweep
 
 COMMITS = {"commit": ["main", "HEAD"]}
@@ -58,7 +61,7 @@ def test_no_cause_is_named_of_a_difference_that_is_not_proven():
 def test_a_part_that_is_certainly_longer_is_named_though_noise_hides_it_in_the_whole_step():
     noisy = [(0.2, 0.21), (0.21, 0.2), (0.2, 0.22), (0.22, 0.2), (0.2, 0.2)]
     _, cause, *_ = pair_findings(experiment(noisy))
-    assert cause.startswith("waiting for data differs by +2 ± ")
+    assert cause.startswith("waiting for data differs by +2.00 ± ")
     assert cause.endswith(" ms a step; whole steps are too noisy to show it")
     assert not any("differs" in said for said in pair_findings(experiment(noisy[:4])))
     assert not any("differs" in said for said in pair_findings(experiment(noisy, parts=(5.0, 5.0))))
@@ -135,7 +138,7 @@ def test_a_side_is_named_as_it_was_typed():
 
 
 def test_the_progress_says_how_many_pairs_are_missing():
-    assert "the first 5 pairs" in progress_text(experiment(SLOWER[:2]))
+    assert "is known after 5 pairs" in progress_text(experiment(SLOWER[:2]))
     loose = [(0.2, 0.2), (0.2, 0.3), (0.2, 0.16), (0.2, 0.22), (0.2, 0.18)]
     assert "more pairs" in progress_text(experiment(loose))
     assert progress_text(experiment(SLOWER)) == "5 pairs"
@@ -144,7 +147,7 @@ def test_the_progress_says_how_many_pairs_are_missing():
 def test_a_try_says_that_fewer_pairs_may_prove_a_difference():
     plan = pairs_plan()
     tried = Sweep(replace(plan, pairs=replace(plan.pairs, until_proven=True)))
-    assert progress_text(tried) == "3 pairs may prove it, 5 say how many it takes"
+    assert progress_text(tried) == "at least 3 pairs; how many more is known after 5"
     assert "until a difference is proven, or ± 2 % or for 1:00:00" in pairs_text(tried.plan)
     assert "proven" not in progress_text(experiment([])) + pairs_text(plan)
 
@@ -159,3 +162,21 @@ def test_a_page_keeps_the_names_of_the_sides_and_leaves_out_how_often_was_sample
     notes = [s.sentences for s in sweep_report(writer.path).sections if isinstance(s, Note)]
     assert notes[0][0].startswith("set:num_workers 2 is 1.100× as slow as set:num_workers 0")
     assert "interval 1" not in str(notes)
+
+
+@pytest.mark.parametrize(
+    ("sides", "difference", "said"),
+    [
+        ((20.0, 21.28), (1.28, 0.1), ("20.0", "21.3", "+1.28 ± 0.10 ms")),
+        ((120.0, 131.0), (11.0, 1.2), ("120", "131", "+11.0 ± 1.2 ms")),
+        ((0.25, 0.24), (-0.01, 0.002), ("0.250", "0.240", "-0.010 ± 0.002 ms")),
+        ((5.0, 7.0), (2.0, None), ("5.00", "7.00", "+2.00 ms")),
+        ((5.0, 5.0), (0.0, 0.0), ("5.00", "5.00", "no change")),
+        ((5.0, 5.0), (0.0, 0.3), ("5.00", "5.00", "+0.00 ± 0.30 ms")),
+    ],
+)
+def test_both_sides_of_a_part_have_the_same_decimals_and_so_has_a_difference(
+    sides, difference, said
+):
+    part = PartDifference("forward_ms", *sides, *difference)
+    assert (*sides_text(part), difference_text(part)) == said

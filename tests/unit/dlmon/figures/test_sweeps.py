@@ -198,7 +198,7 @@ def test_how_many_of_the_runs_that_are_done_have_no_result_is_said():
     assert without_result_text(sweep) == ", 1 out of memory, 1 impossible"
     assert without_result_text(once(0.5, 0.2, 0.3)) == ""
     sweep = sweep_of(plan_of(SIZES), [completed(0.5)], [completed(0.2)], [OOM])
-    assert "memory ran out at batch 128" in findings(sweep)
+    assert "memory ran out at batch 128; batch 64 still fits" in findings(sweep)
 
 
 def test_the_cheapest_is_named_beside_the_fastest_and_a_price_brings_a_column():

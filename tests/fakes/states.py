@@ -824,6 +824,8 @@ class Stage:
     def _let_sensors_speak(self) -> None:
         header = self.state.header
         samples = [record for record in self.state.records if isinstance(record, Machine)]
+        if self.view == "home":
+            samples = [replace(sample, process=None) for sample in samples]
         if self.view == "watch":
             # No run is watched here, and the processes are read from the start on.
             table = samples[-1].processes or _processes(len(header.machine.gpus or ()))

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 
+from dlmon.session.learning import drawable
+
 COLUMNS_PER_CELL = 2
 LEVELS = 4
 """Levels of a cell: the dots of a braille character from top to bottom."""
@@ -66,6 +68,19 @@ def braille_rows(
     """
     cells = cells_of(column_spans(columns, width, height, top, bottom, filled), width, height)
     return ["".join(map(BRAILLE.__getitem__, row)) for row in cells]
+
+
+def filled_rows(values: Sequence[float], width: int, height: int = 1) -> list[str]:
+    """Draw values over all of the width, filled, from the least to the largest."""
+    drawn = [drawable(value) for value in values]
+    known = [value for value in drawn if value is not None]
+    if not known:
+        return [""] * height
+    columns = width * COLUMNS_PER_CELL
+    picked = [drawn[n * len(drawn) // columns] for n in range(columns)]
+    low, high = min(known), max(known)
+    top = high if high > low else low + abs(low) + 1
+    return braille_rows(picked, width, height, top, low, filled=True)
 
 
 def curve_rows(

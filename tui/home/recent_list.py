@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -11,14 +11,15 @@ from textual.binding import Binding, BindingType
 from dlmon.figures import units
 from dlmon.figures.lists.recent_sessions import RecentSession
 from dlmon.render.wrap import first_words
-from dlmon.session.learning import drawable
-from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
+from tui.drawing.plot import filled_rows
 from tui.widgets.lines import BAD, BAR, MUTED, PLAIN, STRONG, TextRow, fit, whole_parts
 from tui.widgets.tables import RowList
 
-_HEADINGS = ("What", "When", "Result", "vs before", "Loss")
+_HEADINGS = ("What", "When", "Speed", "vs before", "Result", "Loss")
+_BRIEF = ("What", "When", "Result", "vs before", "Loss")
 _GAP = 2
-_RESULT = 2
+# In a narrower list the speed, which is compared, stands for the result.
+_WIDTH_FOR_BOTH = 100
 _LEAST_NAME, _LOSS_CELLS = 20, 6
 _EMPTY = "No sessions yet. Every run is recorded."
 # How long ago the sessions were is written anew.
@@ -74,45 +75,48 @@ class RecentList(RowList, can_focus=True):
         super().watch_has_focus(has_focus)
         self.redraw()
 
-    def _texts(self, session: RecentSession) -> tuple[str, ...]:
+    def _texts(self, session: RecentSession, width: int) -> tuple[str, ...]:
         when = units.ago(session.entry.header.wall, self._wall_clock())
-        return session.name, when, session.result, session.change_text, _spark(session.losses)
+        figures: Sequence[str] = (session.speed, session.change_text, session.result)
+        if width < _WIDTH_FOR_BOTH:
+            figures = (session.speed_or_result, session.change_text)
+        return session.name, when, *figures, *filled_rows(session.losses, _LOSS_CELLS)
 
     def _cells(self, width: int) -> list[int]:
         """Return the cells of each column, 0 for one without content.
 
         The name has what the results and the others leave, the warnings of results the rest.
         """
-        columns = [*zip(*map(self._texts, self.sessions or ()), strict=True)]
+        names = _headings(width)
+        result = names.index("Result")
+        texts = (self._texts(session, width) for session in self.sessions or ())
+        columns = [*zip(*texts, strict=True)]
         widest = [max(map(cell_len, texts)) for texts in columns]
-        cells = [n and max(n, len(name)) for n, name in zip(widest, _HEADINGS, strict=True)]
-        results = max(cell_len(text.partition("; ")[0]) for text in columns[_RESULT])
-        others = sum(n + _GAP for n in cells if n) - _GAP - cells[0] - cells[_RESULT]
+        cells = [n and max(n, len(name)) for n, name in zip(widest, names, strict=True)]
+        results = max(cell_len(text.partition("; ")[0]) for text in columns[result])
+        others = sum(n + _GAP for n in cells if n) - _GAP - cells[0] - cells[result]
         cells[0] = min(cells[0], max(_LEAST_NAME, width // 4, width - others - results))
-        others = sum(n + _GAP for n in cells if n) - cells[_RESULT]
-        cells[_RESULT] = min(cells[_RESULT], max(0, width + _GAP - others))
+        others = sum(n + _GAP for n in cells if n) - cells[result]
+        cells[result] = min(cells[result], max(0, width + _GAP - others))
         return cells
 
     def heading(self, width: int) -> TextRow:
-        return self._row(_HEADINGS, (MUTED,) * len(_HEADINGS), width)
+        names = _headings(width)
+        return self._row(names, dict.fromkeys(names, MUTED), width)
 
     def row_of(self, index: int, width: int) -> TextRow:
         session = (self.sessions or ())[index]
         result = BAD if session.is_bad else PLAIN
-        return self._row(self._texts(session), (STRONG, MUTED, result, PLAIN, BAR), width)
+        styles = {"What": STRONG, "When": MUTED, "Result": result, "Loss": BAR}
+        return self._row(self._texts(session, width), styles, width)
 
-    def _row(self, texts: Sequence[str], styles: Sequence[str], width: int) -> TextRow:
+    def _row(self, texts: Sequence[str], styles: Mapping[str, str], width: int) -> TextRow:
         row: TextRow = ()
-        room = self._cells(width)
-        texts = [
-            *texts[:_RESULT],
-            whole_parts(texts[_RESULT], room[_RESULT]),
-            *texts[_RESULT + 1 :],
-        ]
-        for text, style, cells in zip(texts, styles, room, strict=True):
+        for name, text, cells in zip(_headings(width), texts, self._cells(width), strict=True):
             if cells:
+                text = whole_parts(text, cells) if name == "Result" else first_words(text, cells)
                 gap = " " * _GAP if row else ""
-                row = (*row, (gap + fit(first_words(text, cells), cells), style))
+                row = (*row, (gap + fit(text, cells), styles.get(name, PLAIN)))
         return row
 
     def _row_drawn(self, index: int, width: int) -> TextRow:
@@ -122,16 +126,5 @@ class RecentList(RowList, can_focus=True):
         return [(("reading the sessions …" if self.sessions is None else _EMPTY, MUTED),)]
 
 
-def _spark(losses: Sequence[float]) -> str:
-    """Draw values in a row, filled, from the least to the largest."""
-    values = [drawable(loss) for loss in losses]
-    known = [value for value in values if value is not None]
-    if not known:
-        return ""
-    columns = _LOSS_CELLS * COLUMNS_PER_CELL
-    picked = [values[n * len(values) // columns] for n in range(columns)]
-    low, high = min(known), max(known)
-    (row,) = braille_rows(
-        picked, _LOSS_CELLS, 1, high if high > low else low + abs(low) + 1, low, filled=True
-    )
-    return row
+def _headings(width: int) -> Sequence[str]:
+    return _HEADINGS if width >= _WIDTH_FOR_BOTH else _BRIEF

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from dlmon.comparison.compared_run import RunFigures
 from dlmon.comparison.sides import throughput_ratio
+from dlmon.figures import units
 from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.earlier_runs import earlier_sessions
 from dlmon.figures.lists.session_list import bad_loss_text, call_text, result_text
@@ -13,10 +15,10 @@ from dlmon.log.directory import SessionEntry, read_losses
 from dlmon.log.folder import LogError
 from dlmon.records import Status
 from dlmon.records.record import record
-from dlmon.session.run_figures import figures_of_entry
+from dlmon.session.run_figures import figures_of_entry, runs_that_ended
 from dlmon.statistics.ratios import Ratio
 
-_MOST = 20
+_MOST, _MOST_REPEATS = 20, 100
 LOSSES = 24
 
 
@@ -44,22 +46,45 @@ class RecentSession:
         return result_text(self.entry)
 
     @property
+    def speed(self) -> str:
+        """Its steady throughput, which `change` compares; empty without one."""
+        rate = None if self.entry.result is None else self.entry.result.samples_per_second
+        return "" if rate is None else f"{units.rate(rate.mean)} {rate.unit}"
+
+    @property
+    def speed_or_result(self) -> str:
+        """Its steady throughput if it has one and no error, else its result."""
+        result = self.entry.result
+        if result is None or result.error or not self.speed:
+            return self.result
+        status = "" if self.entry.status == Status.COMPLETED else f"{self.entry.status}: "
+        return f"{status}{self.speed}"
+
+    @property
     def is_bad(self) -> bool:
         """Whether the session failed, or its loss is NaN or infinite."""
         return self.entry.status == Status.FAILED or bool(bad_loss_text(self.entry))
 
     @property
     def change_text(self) -> str:
-        return "" if self.change is None else verdicts.how_fast(self.change)
+        if self.change is None:
+            return ""
+        is_clear = not self.change.may_be_one
+        return (
+            verdicts.how_fast(self.change)
+            if is_clear
+            else f"~ {verdicts.change(self.change.value)}"
+        )
 
 
 def recent_sessions(
-    entries: Sequence[SessionEntry], before: Sequence[RecentSession] = ()
+    entries: Sequence[SessionEntry], before: Sequence[RecentSession] = (), most: int = _MOST
 ) -> list[RecentSession]:
     """Return the newest sessions, newest first; a part of each log is read for its loss.
 
     The losses of a session that is unchanged since `before`, an earlier list, are taken from there.
     """
+    repeats = runs_that_ended(entries[-_MOST_REPEATS:])
     read = {session.entry.path: session for session in before}
 
     def losses(entry: SessionEntry) -> tuple[float, ...]:
@@ -67,16 +92,18 @@ def recent_sessions(
         return earlier.losses if earlier and earlier.entry == entry else _losses(entry)
 
     return [
-        RecentSession(entry, _change(entry, entries), losses(entry))
-        for entry in entries[: -_MOST - 1 : -1]
+        RecentSession(entry, _change(entry, entries, repeats), losses(entry))
+        for entry in entries[: -most - 1 : -1]
     ]
 
 
-def _change(entry: SessionEntry, entries: Sequence[SessionEntry]) -> Ratio | None:
+def _change(
+    entry: SessionEntry, entries: Sequence[SessionEntry], repeats: Sequence[RunFigures]
+) -> Ratio | None:
     before = earlier_sessions(entries, entry.header, most=1)
     if entry.result is None or not before:
         return None
-    return throughput_ratio(figures_of_entry(before[0]), figures_of_entry(entry), ())
+    return throughput_ratio(figures_of_entry(before[0]), figures_of_entry(entry), repeats)
 
 
 def _losses(entry: SessionEntry) -> tuple[float, ...]:

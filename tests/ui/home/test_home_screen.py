@@ -1,7 +1,9 @@
 """The home screen: what can be trained and how, what it took here before, the machine, live."""
 
+import re
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from fakes.recorded import BEGIN_WALL, recorded_session, write_log
@@ -9,11 +11,12 @@ from fakes.screens import Shown, fake_machine, of_this_boot, until
 from textual.events import Key, Paste
 from textual.widgets import Static
 
-from dlmon.figures.lists.recent_sessions import recent_sessions
+from dlmon.figures.lists.recent_sessions import RecentSession, recent_sessions
 from dlmon.log.directory import list_sessions
 from dlmon.options.run_options import OPTIONS, RunOptions
 from dlmon.options.script import remember_script
 from dlmon.records import Facts, GpuFacts, Machine, MachineFacts
+from dlmon.statistics.ratios import Ratio
 from tui.home.home_screen import HomeScreen
 from tui.home.run_form import RunForm
 from tui.home.workload_list import WorkloadList, matching
@@ -295,13 +298,27 @@ async def test_a_recent_session_has_its_time_its_figure_its_change_and_its_loss(
         write_log(log_dir, of_this_boot(records), f"run-{number}")
     async with show_home((120, 40)) as shown:
         heading, newest, older = shown.rows("#recent")
-        assert heading.split() == ["What", "When", "Result", "vs", "before", "Loss"]
+        headings = ["What", "When", "Speed", "vs", "before", "Result", "Loss"]
+        assert heading.split() == headings
+        # The figure that is compared stands beside the change.
+        assert re.search(r"9,\d+ samples/s +2.00× as fast", newest)
         assert "10 min ago" in newest
         assert "2.00× as fast" in newest
         assert "×" not in older.removeprefix("cifar10-cnn")
         spark = newest.split()[-1]
         assert spark[0] == "⣿"
         assert spark[-1] == "⣀"
+        await shown.pilot.resize_terminal(80, 24)
+        heading, newest, _ = shown.rows("#recent")
+        assert heading.split() == ["What", "When", "Result", "vs", "before", "Loss"]
+        assert re.search(r"9,\d+ samples/s +2.00× as fast", newest)
+
+
+def test_a_change_that_may_be_chance_says_so():
+    entry = SimpleNamespace()
+    assert RecentSession(entry, Ratio(1.01, 0.9, 1.2, 0.4), ()).change_text == "~ 1.010×"
+    assert RecentSession(entry, Ratio(1.2, 1.1, 1.3, 0.01), ()).change_text == "1.200× as fast"
+    assert RecentSession(entry, None, ()).change_text == ""
 
 
 async def test_the_highlight_stays_on_its_session_when_a_newer_one_begins(show_home, log_dir):

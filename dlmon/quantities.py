@@ -133,7 +133,7 @@ QUANTITIES = (
     _activity("sm_active_pct", "SM active"),
     _activity("sm_occupancy_pct", "occupancy", is_compared=False),
     _activity("tensor_pct", "tensor cores"),
-    _activity("dram_pct", "bandwidth", "GPU memory bandwidth"),
+    _activity("dram_pct", "DRAM bandwidth", "GPU memory bandwidth"),
     _activity("memory_busy_pct", "memory busy", "GPU memory busy"),
     _of_machine("cpu_pct", "CPU busy"),
     Quantity(RUN_CORES, "CPU used", "cores", None, has_ratio=False, readings="mean"),

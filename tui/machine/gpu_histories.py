@@ -26,7 +26,7 @@ from tui.machine.view import MachineView
 from tui.widgets.lines import ACCENT, BAD, MUTED, STRONG, TextRow, TextRun, cut, fit, joined, shows
 from tui.widgets.tables import MARGIN, ScrollingLines
 
-_NAME, _VALUE, _GAP = 6, 10, 1
+_NAME, _VALUE, _GAP = 6, 9, 1
 _LEAST_HISTORY, _LEAST_BELOW_VALUE = 6, 13
 # From this height on, the values stand in a row above the histories instead of beside them.
 _TALL = 4
@@ -120,7 +120,7 @@ class GpuHistories(ScrollingLines):
             drawn = braille_rows(columns, history, tall, top, 0.0, True)
             figure, is_stale = figures.get(label), bool(view.stale)
             if above:
-                text = "" if figure is None else figure.marked
+                text = "–" if figure is None else figure.marked
                 if figure is not None and cell_len(text) >= cells:
                     text = gpu_figure_in_short(figure, reading, facts)
                 rows[0].append((fit(text, cells), _style(figure, is_stale)))
@@ -145,7 +145,7 @@ class GpuHistories(ScrollingLines):
 
 def _value(figure: Figure | None, y: int, is_stale: bool) -> TextRun:
     """Return a value in the first row, and its limit in the second."""
-    value, style = "", MUTED
+    value, style = "" if y else "–", MUTED
     if figure is not None and y < 2:
         value, _, limit = figure.value.removesuffix(OF_SYSTEM).partition(" of ")
         number, _, unit = limit.rpartition(" ")

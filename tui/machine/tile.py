@@ -193,7 +193,7 @@ def _gibibytes(mib: float) -> str:
 
 _HUES = {
     "memory": "$chart-memory",
-    "bandwidth": "$chart-memory",
+    "DRAM bandwidth": "$chart-memory",
     "memory busy": "$chart-memory",
     "power": "$chart-power",
     "clock": "$chart-cpu",

@@ -68,6 +68,12 @@ _LABEL = 13
 _INDENT = 1
 # The cells on the right for the scroll bar.
 _MARGIN = 2
+_MAY_BE_QUIET = frozenset(
+    {
+        *("encoder", "decoder", "Xid", "ECC", "MIG", "NVLinks", "fan", "CPU limit", "at its limit"),
+        *("swap", "swapped", "faults", "run faults"),
+    }
+)
 _LEAST_CHART, _LEAST_NAMED, _LEAST_HEIGHT = 26, 38, 6
 # The most GPUs of which one is shown large at first.
 _MOST_LARGE = 2
@@ -185,6 +191,8 @@ class MachineDetail(ScrollingLines):
         rows: list[TextRow] = []
         for section in parts:
             rows += [self._heading(section, view, width), *self._body(section, view, width)]
+            if quiet := ", ".join(f"{f.label} {f.value}" for f in section.figures if _is_quiet(f)):
+                rows += [((f" {line}", MUTED),) for line in wrapped(quiet, width - _INDENT, 2)]
             if section.title.startswith("GPU"):
                 rows += _unknown_rows(section.figures, width)
             rows.append(())
@@ -216,7 +224,7 @@ class MachineDetail(ScrollingLines):
             rows += [((f" {line}", BAD if view.gpus else PLAIN),) for line in lines]
         columns = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
         text_cells = (room - _GAP * (columns - 1)) // columns - _LABEL
-        figures = [figure for figure in section.figures if figure.is_known]
+        figures = [f for f in section.figures if f.is_known and not _is_quiet(f)]
         # A text without a bar may be longer than its column.
         texts = (figure for figure in figures if figure.fraction is None)
         long = [figure for figure in texts if cell_len(figure.text) > text_cells]
@@ -229,6 +237,12 @@ class MachineDetail(ScrollingLines):
             lines = wrapped(figure.text, room - _LABEL, 3)
             rows += beside(f" {fit(figure.label, _LABEL)}", lines, style)
         return rows
+
+
+def _is_quiet(figure: Figure) -> bool:
+    """Return whether a figure says that there is nothing: no error, no swap, an idle encoder."""
+    is_zero = figure.value in ("none", "off", "0 %") or figure.value.startswith(("0 ", "0.0 "))
+    return figure.label in _MAY_BE_QUIET and is_zero
 
 
 def _unknown_rows(figures: Sequence[Figure], width: int) -> list[TextRow]:
@@ -362,10 +376,13 @@ class GpusScreen(MachineScreen):
         axis = view.axis(min(tile.plot_columns for tile in self._tiles[:count]))
         for number, tile in enumerate(self._tiles):
             tile.display = number < count
+            # The last one fills its row.
+            tile.styles.column_span = 1 + (-count % columns if number == count - 1 else 0)
         for number, (tile, reader) in enumerate(zip(self._tiles[:count], readers, strict=True)):
             is_lowest = number >= count - columns
             shown = view if is_lowest else replace(view, epoch_starts=(), phase_spans=())
-            tile.show_reading(reader, shown, axis, view.times, labelled=is_lowest)
+            tile_axis = view.axis(tile.plot_columns) if tile.plot_columns > 2 * axis.count else axis
+            tile.show_reading(reader, shown, tile_axis, view.times, labelled=is_lowest)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to choose and to enlarge only one of several, and to scroll only what is longer."""

@@ -235,12 +235,12 @@ def users_of(gpu: Gpu, machine: Machine) -> str:
 
 
 def gpu_users(gpu: Gpu, machine: Machine | None) -> tuple[str, ...]:
-    """Write the memory, program and user of each process on a GPU, the largest first."""
+    """Write the user, memory and program of each process on a GPU, the largest first."""
     users = (
         (
+            row.user,
             "" if row.gpu_memory_mib is None else amount(row.gpu_memory_mib),
             program_name(row.command) or f"pid {row.pid}",
-            row.user,
         )
         for row in _on(gpu, machine)
     )

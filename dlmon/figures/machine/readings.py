@@ -216,8 +216,8 @@ def cpu_figures(
     clock = None if cpu.mhz is None else f"{cpu.mhz / 1000:.1f} GHz"
     part.add("clock", clock, "mhz")
     if facts.cpu_limit is not None or cpu.throttled_pct:
-        part.take("held back", "throttled_pct", _throttled, deep=not cpu.throttled_pct)
-    part.add("allowed", _allowed(cpu, facts.cpu_limit), deep=facts.cpu_limit is None)
+        part.take("at its limit", "throttled_pct", _throttled, deep=not cpu.throttled_pct)
+    part.add("CPU limit", _allowed(cpu, facts.cpu_limit), deep=facts.cpu_limit is None)
     part.take("load", "load_1m", "{:.2f}")
     part.take("package", "power_w", "{:.0f} W")
     energy = None if energy_j is None else units.energy(energy_j)
@@ -232,12 +232,12 @@ def cpu_figures(
 def _allowed(cpu: Cpu, cores: float | None) -> Figure:
     """Return the CPU limit of the control group, and its use."""
     if cores is None:
-        return Figure("allowed", "all cores")
+        return Figure("CPU limit", "none")
     used_pct, why = cpu.limit_used_pct, cpu.why.get("limit_used_pct")
     if used_pct is None:
-        return Figure("allowed", f"{cores_text(cores)}{f', {why}' if why else ''}")
+        return Figure("CPU limit", f"{cores_text(cores)}{f', {why}' if why else ''}")
     level: Level = "high" if used_pct >= BUSY_PCT else ""
-    return Figure("allowed", f"{used_pct:.0f} % of {cores_text(cores)}", used_pct / 100, level)
+    return Figure("CPU limit", f"{used_pct:.0f} % of {cores_text(cores)}", used_pct / 100, level)
 
 
 def _throttled(label: str, pct: float) -> Figure:

@@ -1,5 +1,7 @@
 """The machine in depth and its processes, over the live screen, the home screen and the watch."""
 
+import re
+
 import pytest
 from fakes.details import WIDE, footer, rows, shown
 from fakes.recorded import folded, recorded_session
@@ -174,3 +176,11 @@ async def test_the_panel_below_paints_nothing_until_it_is_seen_again():
         assert type(stage.app.screen) is WatchScreen
         assert painted
         assert stage.sensors is sensors
+
+
+async def test_what_says_that_there_is_nothing_stands_in_one_line():
+    async with shown("in-depth", "gpus", WIDE) as stage:
+        assert "encoder 0 %, Xid none, MIG off" in stage.text
+        # A figure that has a history, or is above zero, keeps its place.
+        assert "Utilisation" in stage.text
+        assert re.search(r"decoder +\S+ +7 %", stage.text)

@@ -142,7 +142,7 @@ def test_the_newest_error_of_a_driver_is_named_as_its_maker_means_it(errors, cod
 def test_what_a_gpu_really_does_is_shown_in_depth_and_its_unknowns_have_their_reasons():
     counted = Gpu(0, sm_active_pct=61.2, sm_occupancy_pct=38.4, tensor_pct=0.0, dram_pct=48.7)
     counted = replace(counted, why={"memory_busy_pct": "denied"})
-    labels = ("SM active", "occupancy", "tensor cores", "bandwidth", "memory busy")
+    labels = ("SM active", "occupancy", "tensor cores", "DRAM bandwidth", "memory busy")
     shown = {one.label: one.value for one in gpu_figures(counted, in_depth=True)}
     assert [shown[label] for label in labels] == ["61 %", "38 %", "0 %", "49 %", "denied"]
     assert not set(labels) & {one.label for one in gpu_figures(counted)}
@@ -220,12 +220,12 @@ def test_a_gpu_is_hot_by_its_own_threshold():
         (
             Cpu(load_1m=3.2, power_w=64.4),
             MachineFacts(cpu_limit=2.5),
-            {"allowed": "2.5 cores", "load": "3.20", "package": "64 W"},
+            {"CPU limit": "2.5 cores", "load": "3.20", "package": "64 W"},
         ),
         (
             Cpu(why={"limit_used_pct": "denied"}),
             MachineFacts(cpu_limit=6.0),
-            {"allowed": "6 cores, denied"},
+            {"CPU limit": "6 cores, denied"},
         ),
     ],
 )
@@ -294,10 +294,16 @@ def test_a_machine_is_shown_in_parts_and_equal_gpus_are_counted():
     ("limit", "throttled_pct", "used_pct", "expected", "level"),
     [
         (None, None, None, {}, ""),
-        (6.0, None, None, {"allowed": "6 cores"}, ""),
-        (1.0, 0.0, 75.0, {"allowed": "75 % of 1 core"}, ""),
-        (6.0, 4.0, 48.0, {"held back": "4 % of the time", "allowed": "48 % of 6 cores"}, "high"),
-        (6.0, 0.0, 97.0, {"allowed": "97 % of 6 cores"}, "high"),
+        (6.0, None, None, {"CPU limit": "6 cores"}, ""),
+        (1.0, 0.0, 75.0, {"CPU limit": "75 % of 1 core"}, ""),
+        (
+            6.0,
+            4.0,
+            48.0,
+            {"at its limit": "4 % of the time", "CPU limit": "48 % of 6 cores"},
+            "high",
+        ),
+        (6.0, 0.0, 97.0, {"CPU limit": "97 % of 6 cores"}, "high"),
     ],
 )
 def test_a_limited_cpu_shows_how_much_it_uses_of_that(

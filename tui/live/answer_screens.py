@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,12 +14,14 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from dlmon.figures.session.process_stacks import stack_lines
+from dlmon.figures import units
+from dlmon.figures.session.process_stacks import stack_lines, stacks_title, standing_text
 from dlmon.figures.session.tables import describe_profile, profile_headline
 from dlmon.protocol.control import NotControlled
 from dlmon.records import ProcessStack, Profile, Record
 from dlmon.render.lines import Line, lines_of
 from dlmon.render.wrap import wrapped
+from dlmon.session.source import SessionSource
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
 from tui.widgets.headline import Headline
 from tui.widgets.tables import STYLES
@@ -128,8 +131,8 @@ class AnswerScreen(BaseScreen):
 class StacksScreen(AnswerScreen):
     """The stacks of all processes of a run."""
 
-    WAITING, TOPIC = "asking every process of the run", "Stacks"
-    TITLE = "Stacks: the line of each process"
+    WAITING = "asking every process of the run"
+    TITLE = TOPIC = "Stacks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("S", "stacks", "Look again", tooltip="Ask every process once more"),
         Binding("A", "fold", "All frames", tooltip="Show the frames of libraries, or fold them"),
@@ -137,13 +140,31 @@ class StacksScreen(AnswerScreen):
     ]
     _is_folded = True
 
+    def __init__(self, source: SessionSource) -> None:
+        super().__init__(partial(source.ask, {"ask": "stack"}))
+        self._source = source
+
+    def headline_of(self, records: Sequence[Record]) -> tuple[str, Sequence[str]]:
+        source, title = self._source, stacks_title(records)
+        read_ns = max(
+            (record.t for record in records if isinstance(record, ProcessStack)), default=0
+        )
+        if title:
+            session = source.session
+            # What is asked now has the time of the clock; what was recorded, that of the session.
+            read_ns = session.running_time.at(read_ns) if source.running else read_ns
+            read = units.clock((read_ns - session.header.t) / 1e9)
+            self.query_one("#answer").border_title = f"{self.TITLE}  {title}, read at {read}"
+        stalled, where = standing_text(source.snapshot(), source.running)
+        return stalled, (where,)
+
     def lines_of(self, records: Sequence[Record]) -> Sequence[Line]:
         if not any(isinstance(record, ProcessStack) for record in records):
             return [(("no stack was recorded", ""),)]
         width = self.size.width - _MARGIN
         return [
             ((part, style),)
-            for text, style in stack_lines(records, self._is_folded)
+            for text, style in stack_lines(records, self._is_folded, self._is_folded)
             for part in _hanging(text, width)
         ]
 
@@ -158,8 +179,8 @@ class StacksScreen(AnswerScreen):
 class ProfileScreen(AnswerScreen):
     """The operations that took the time of some steps."""
 
-    WAITING, TOPIC = "profiling the next steps", "Profile"
-    TITLE = "Profile"
+    WAITING = "profiling the next steps"
+    TITLE = TOPIC = "Profile"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("P", "profile", "Profile again", tooltip="Profile as many steps once more"),
         *_SHARED,

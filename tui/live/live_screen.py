@@ -599,7 +599,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
     def action_stacks(self) -> None:
         from tui.live.answer_screens import StacksScreen
 
-        self.app.push_screen(StacksScreen(partial(self._source.ask, {"ask": "stack"})))
+        self.app.push_screen(StacksScreen(self._source))
 
     def action_profile(self) -> None:
         from tui.live.answer_screens import ProfileScreen

@@ -6,23 +6,28 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
-from dlmon.figures.session.stack_lines import is_with_ranks
+from dlmon.figures import units
+from dlmon.figures.session.stack_lines import is_with_ranks, standing_stack
 from dlmon.figures.session.stall import marked, source_at, waiting_at
 from dlmon.figures.session.tracebacks import folded_text
 from dlmon.records import ProcessStack, Record, SourceLines, ThreadStack
-from dlmon.records.stacks import function_text, package_of, place_text
-from dlmon.session.gaps import in_order
+from dlmon.records.stacks import file_name, function_text, package_of, place_text
+from dlmon.session.gaps import in_order, stacks_in
+from dlmon.session.snapshot import Snapshot, is_stalled
 
 StackLine = tuple[str, Literal["", "dim", "strong"]]
 """A line and its style."""
 
 
-def stack_lines(answer: Sequence[Record], is_folded: bool = False) -> Iterator[StackLine]:
+def stack_lines(
+    answer: Sequence[Record], is_folded: bool = False, are_short: bool = False
+) -> Iterator[StackLine]:
     """Yield the lines of all processes; those that don't wait for other ranks come first.
 
     Args:
         answer: the stacks, and the source at their lines.
         is_folded: frames of libraries side by side take one line.
+        are_short: files of the script have their names without folders.
     """
     sources = [record for record in answer if isinstance(record, SourceLines)]
     stacks = in_order(record for record in answer if isinstance(record, ProcessStack))
@@ -32,12 +37,35 @@ def stack_lines(answer: Sequence[Record], is_folded: bool = False) -> Iterator[S
             yield "", ""
         first = stack.threads[0] if stack.threads else None
         yield _heading(stack, first, sources), "strong"
-        lines = list(_lines_of(stack.threads or (), sources, is_folded))
+        lines = list(_lines_of(stack.threads or (), sources, is_folded, are_short))
         if lines and lines == before:
             yield "  the same lines as above", "dim"
         else:
             yield from lines
         before = lines
+
+
+def stacks_title(answer: Sequence[Record]) -> str:
+    """Write how many processes and threads answered; empty for none."""
+    stacks = [record for record in answer if isinstance(record, ProcessStack)]
+    threads = sum(len(stack.threads or ()) for stack in stacks)
+    counts = units.counted(len(stacks), "process"), units.counted(threads, "thread")
+    return ", ".join(counts) if stacks else ""
+
+
+def standing_text(snapshot: Snapshot, is_running: bool) -> tuple[str, str]:
+    """Return since when a run is stalled, and the share of samples at its line; empty if not."""
+    pause = snapshot.pause if is_running else snapshot.last_stall
+    stack = pause and standing_stack(stacks_in(pause.start, pause.end, snapshot.stacks))
+    if not pause or not stack or not stack.places:
+        return "", ""
+    if not is_stalled(pause.seconds, snapshot.regular_steps):
+        return "", ""
+    first = stack.places[0]
+    share = units.share(first.looks / stack.looks)
+    place = place_text(first.script, first.inner)
+    title = f"STALLED {units.short_clock(pause.seconds)}"
+    return title, f"{share} of {stack.looks:,} samples at {place}"
 
 
 def _waits_for_ranks(stack: ProcessStack) -> tuple[bool, bool]:
@@ -65,7 +93,10 @@ def _place_of(thread: ThreadStack) -> str:
 
 
 def _lines_of(
-    threads: Sequence[ThreadStack], sources: Sequence[SourceLines], is_folded: bool
+    threads: Sequence[ThreadStack],
+    sources: Sequence[SourceLines],
+    is_folded: bool,
+    are_short: bool,
 ) -> Iterator[StackLine]:
     """Yield the source at the first thread, and the threads; one outside the script in a line."""
     if threads and threads[0].script is not None:
@@ -86,5 +117,6 @@ def _lines_of(
                 continue
             for frame in frames:
                 mark = ">" if frame == thread.script else " "
-                text = f"  {mark} {frame.file}:{frame.line}{function_text(frame)}"
+                file = file_name(frame) if are_short else frame.file
+                text = f"  {mark} {file}:{frame.line}{function_text(frame)}"
                 yield text, "strong" if is_own else "dim"

@@ -1,6 +1,9 @@
 """The lines of the stacks of all processes of a run."""
 
-from dlmon.figures.session.process_stacks import stack_lines
+from fakes.recorded import folded
+from fakes.states import STATES
+
+from dlmon.figures.session.process_stacks import stack_lines, standing_text
 from dlmon.records import Frame, ProcessStack, SourceLines, ThreadStack
 
 SCRIPT = "/home/ada/run/train.py"
@@ -57,3 +60,10 @@ def test_a_rank_that_does_not_answer_comes_before_those_that_wait_alike():
     assert texts[0] == "rank 8: it did not answer in 2 s (process 4320)"
     assert texts[-2].startswith("rank 2: ")
     assert texts[-1] == "  the same lines as above"
+
+
+def test_a_stalled_run_says_in_how_many_samples_it_was_at_its_line_and_another_says_nothing():
+    title, where = standing_text(folded(STATES["stalled"].records).snapshot(), True)
+    assert title == "STALLED 1:15"
+    assert where.startswith("99 % of 1,480 samples at train_resnet.py:88 in save")
+    assert standing_text(folded(STATES["training"].records).snapshot(), True) == ("", "")

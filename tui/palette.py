@@ -22,12 +22,13 @@ from tui.widgets.lines import fit
 if TYPE_CHECKING:
     from tui.base_app import BaseApp
 
-_NAME, _KEYS, _FRAME = 20, 10, 6
+_NAME, _KEYS, _FRAME, _WIDTH = 20, 10, 6, 80
 # What people look for first, on any screen.
 _COMMON = ("log", "metrics", "compare", "stacks", "profile", "processes", "gpus", "sessions")
 _TOGGLE_PANE, _FUNCTION_KEY = "toggle_pane", re.compile(r"f\d+")
 # The groups from the most wanted command to those that stop what runs.
-_ORDER = ("Look", "Share", "Time", "Move", "Leave, help", "Run")
+_ORDER = ("Look", "Share", "Time", "Move", "Run")
+_WANTED = ("Look", "Share")
 _CLOSES_S = 0.2
 _PALETTE = "app.command_palette"
 # Actions that every screen of Textual has.
@@ -53,15 +54,14 @@ class Commands(Provider):
             yield DiscoveryHit(row, command.run, command.name)
 
     async def search(self, query: str) -> Hits:
-        """Offer commands whose name matches; a match of the sentence has half the score."""
-        matcher = self.matcher(query)
+        """Offer commands with a word that begins so; one of the sentence has half the score."""
+        matcher, words = self.matcher(query), re.compile(rf"\b{re.escape(query)}", re.IGNORECASE)
         for command in self._commands():
-            score, name = matcher.match(command.name), matcher.highlight(command.name)
-            if score <= 0:
-                score, name = matcher.match(command.sentence) / 2, Content(command.name)
-            if score > 0:
+            in_name = words.search(command.name)
+            if in_name or words.search(command.sentence):
+                name = matcher.highlight(command.name) if in_name else Content(command.name)
                 row = _row(name, command, self.screen.size.width)
-                yield Hit(score, row, command.run, text=command.name)
+                yield Hit(1.0 if in_name else 0.5, row, command.run, text=command.name)
 
     def _commands(self) -> Iterable[Command]:
         app: BaseApp = self.app  # type: ignore[assignment]
@@ -72,7 +72,7 @@ def _row(name: Content, command: Command, width: int) -> Content:
     """Return a row of the palette: the name, the keys, and as much of the sentence as fits."""
     gap = " " * max(2, _NAME - cell_len(command.name))
     keys = fit(command.keys, _KEYS)
-    room = max(1, width - _NAME - _KEYS - _FRAME)
+    room = max(1, min(_WIDTH, width) - _NAME - _KEYS - _FRAME)
     sentence = first_words(_first_clauses(command.sentence, room), room)
     return Content.assemble(name, gap, (keys, "$text-accent"), (sentence, "$text-muted"))
 
@@ -86,23 +86,26 @@ def _first_clauses(sentence: str, width: int) -> str:
 
 
 def commands_of(app: BaseApp, screen: Screen[object]) -> Iterable[Command]:
-    """Yield a command for each action of a screen, then the commands of all screens."""
+    """Yield the commands of a screen and of all screens, then what moves in it and what stops."""
     actives: dict[str, list[ActiveBinding]] = {}
     for active in _screen_bindings(screen):
         if active.enabled and active.binding.action != _PALETTE:
             actives.setdefault(active.binding.action, []).append(active)
-    names = set()
+    offered: dict[str, Command] = {}
+    navigation: dict[str, Command] = {}
     for action, bound in actives.items():
         described = next((active for active in bound if active.binding.description), None)
-        if described is None or described.binding.description in names:
+        if described is None:
             continue
-        names.add(described.binding.description)
-        yield Command(
-            described.binding.description,
-            described.tooltip,
-            _keys_text([app.get_key_display(active.binding) for active in bound]),
-            partial(app.run_action, action, default_namespace=screen),
-        )
+        name = described.binding.description
+        keys = _keys_text([app.get_key_display(active.binding) for active in bound])
+        run = partial(app.run_action, action, default_namespace=screen)
+        # What one does with keys or the mouse, and what stops a run, comes last.
+        is_wanted = group_of(action) in _WANTED and not action.startswith(_TOGGLE_PANE)
+        of = offered if is_wanted else navigation
+        if name not in offered and name not in navigation:
+            of[name] = Command(name, described.tooltip, keys, run)
+    yield from offered.values()
     if "app.change_theme" not in actives:
         yield Command("Theme", "Choose other colours", "", app.action_change_theme)
     for name, attribute in (
@@ -118,6 +121,7 @@ def commands_of(app: BaseApp, screen: Screen[object]) -> Iterable[Command]:
     # After the palette is gone from the screen.
     save = partial(app.set_timer, _CLOSES_S, partial(app.post_message, Export("picture", ())))
     yield Command("Screenshot", "Save this screen as SVG, in the working directory", "", save)
+    yield from navigation.values()
 
 
 def _toggle(app: BaseApp, name: str, attribute: str) -> None:
@@ -167,7 +171,7 @@ def _screen_bindings(screen: Screen[Any]) -> list[ActiveBinding]:
         group, is_toggle = group_of(action), action.startswith(_TOGGLE_PANE)
         common = _COMMON.index(action) if action in _COMMON else len(_COMMON)
         is_hidden = not active.binding.show
-        return group in _ORDER[-2:], is_toggle, common, is_hidden, _ORDER.index(group)
+        return group == _ORDER[-1], is_toggle, common, is_hidden, _ORDER.index(group)
 
     return sorted(bindings, key=order)
 

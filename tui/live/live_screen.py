@@ -49,7 +49,7 @@ from tui.live.step_panel import StepPanel
 from tui.machine.help import GPU_TOPICS, MACHINE
 from tui.machine.view import MachineView
 from tui.messages import NotifyEnd, ShowNodes, TrainAgain
-from tui.screens.base import HELP, REFRESH_S, SESSIONS, THEME, hidden, topics_of
+from tui.screens.base import HELP, PALETTE, REFRESH_S, SESSIONS, THEME, hidden, topics_of
 from tui.screens.chart_screen import AXIS, CURSOR, METRICS, NEXT_VIEW
 from tui.screens.export import EXPORT
 from tui.screens.panes import ALONE, PANE_KEYS, PanesScreen
@@ -86,8 +86,8 @@ LIVE_KEYS: list[BindingType] = [
     *CURSOR,
     ALONE,
     *EPOCH_KEYS,
-    Binding("o", "next_part", "Loss", tooltip="Show the next panel"),
-    Binding("c", "compare", "Compare", tooltip="Choose what to compare with, and see its details"),
+    Binding("o", "next_part", "Loss", tooltip="Show it in place of another panel"),
+    Binding("c", "compare", "Compare", tooltip="Compare it with earlier and published runs"),
     METRICS,
     EXPORT,
     SESSIONS,
@@ -113,7 +113,7 @@ LIVE_KEYS: list[BindingType] = [
     hidden("pagedown", "page_log(1)", "Page down", "Much newer output"),
     hidden("home", "page_log(-1000)", "Go to start of log", "The oldest output that was kept"),
     hidden("end", "page_log(1000)", "Go to end of log", "Follow the output again"),
-    hidden("ctrl+p", "app.command_palette"),
+    PALETTE,
     hidden("ctrl+c,ctrl+q", "leave"),
 ]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 GROUPS = {
-    "Run": "launch edit_script sweep reset_options stop detach again stop_and_again signal delete",
+    "Run": "launch edit_script sweep reset_options stop detach again stop_and_again signal delete "
+    "leave close app.quit",
     "Look": "",
-    "Time": "move_cursor zoom zoom_in zoom_out zoom_to_epoch next_view pan go_to_start go_to_end "
-    "follow pause change_speed seek seek_mark seek_start seek_end fit_axis",
-    "Move": "move move_page scroll scroll_log page page_log choose_pane choose_epoch "
+    "Time": "move_cursor zoom zoom_in zoom_out choose_epoch zoom_to_epoch next_view pan "
+    "go_to_start go_to_end follow pause change_speed seek seek_mark seek_start seek_end fit_axis",
+    "Move": "move move_page scroll scroll_log page page_log choose_pane "
     "next_panel previous_panel pick close_log escape filter clear_filter search next_match",
     "Share": "export report copy copy_command rename",
-    "Leave, help": "leave close app.quit app.help app.change_theme",
 }
 """The actions of each group of the help; those that are not named are of "Look"."""
 _GROUP_OF = {action: group for group, actions in GROUPS.items() for action in actions.split()}

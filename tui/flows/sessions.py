@@ -103,7 +103,6 @@ def reading_screen(
     details = None
     if not is_queued:
         details = SessionDetails()
-        details.is_opening = True
         details.show(entry)
 
     async def read_log(waiting: StartingScreen) -> None:

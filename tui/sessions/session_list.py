@@ -11,7 +11,14 @@ from rich.cells import cell_len
 
 from dlmon.figures import units
 from dlmon.figures.columns import Column
-from dlmon.figures.lists.session_columns import COLUMNS, COLUMNS_BY_NAME
+from dlmon.figures.lists.recent_sessions import RecentSession
+from dlmon.figures.lists.session_columns import (
+    CHANGE,
+    COLUMNS,
+    COLUMNS_BY_NAME,
+    CURVE,
+    CURVE_CELLS,
+)
 from dlmon.figures.lists.session_list import (
     Recorded,
     RunOfSweep,
@@ -29,10 +36,12 @@ from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.render.wrap import first_words
 from dlmon.sweep.log import SweepEntry
+from tui.drawing.plot import filled_rows
 from tui.widgets import tables
 from tui.widgets.lines import (
     ACCENT,
     BAD,
+    BAR,
     MUTED,
     PLAIN,
     STRONG,
@@ -76,6 +85,7 @@ def in_order(
     runs: Mapping[str, RunOfSweep],
     by: str = STARTED,
     reverse: bool = False,
+    columns: Mapping[str, Column[Recorded]] = COLUMNS_BY_NAME,
 ) -> list[Recorded]:
     """Return recordings sorted by a column, equal ones newest first.
 
@@ -85,7 +95,7 @@ def in_order(
     if by == STARTED:
         return grouped(entries, runs, oldest_first=reverse)
     newest_first = sorted(entries, key=lambda entry: entry.header.wall, reverse=True)
-    return tables.in_order(newest_first, COLUMNS_BY_NAME[by], reverse)
+    return tables.in_order(newest_first, columns[by], reverse)
 
 
 def _number_at_start(text: str) -> str:
@@ -110,15 +120,16 @@ class SessionList(SortedTable[Recorded]):
     _columns: tuple[int, Sequence[Column[Recorded]]] = (-1, ())
     hidden: frozenset[str] = frozenset()
     """The columns that the user hid."""
+    _recent: Mapping[Path, RecentSession] = {}
 
     def __init__(self, wall_clock: Callable[[], float], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._wall_clock = wall_clock
 
     def on_mount(self) -> None:
-        self.set_interval(_REFRESH_S, self._write_ages)
+        self.set_interval(_REFRESH_S, self._write_anew)
 
-    def _write_ages(self) -> None:
+    def _write_anew(self) -> None:
         self._columns = (-1, ())
         self.redraw()
 
@@ -129,10 +140,15 @@ class SessionList(SortedTable[Recorded]):
         return None if entry is None else self._runs.get(entry.header.id)
 
     @property
+    def _arranged(self) -> list[Recorded]:
+        change = replace(COLUMNS_BY_NAME[CHANGE], order=self._change_order)
+        columns = {**COLUMNS_BY_NAME, CHANGE: change}
+        return in_order(self.all_rows or (), self._runs, self._by, self._reversed, columns)
+
+    @property
     def marked(self) -> list[Recorded]:
         """The marked rows in their order, filtered out or not."""
-        arranged = in_order(self.all_rows or (), self._runs, self._by, self._reversed)
-        return [entry for entry in arranged if entry.path in self._marked]
+        return [entry for entry in self._arranged if entry.path in self._marked]
 
     @property
     def chosen(self) -> list[Recorded]:
@@ -148,9 +164,27 @@ class SessionList(SortedTable[Recorded]):
         self._marked &= {entry.path for entry in self.all_rows}
         self.rearrange()
 
+    def show_recent(self, sessions: Sequence[RecentSession]) -> None:
+        """Show how these sessions compare with those before them, and their losses."""
+        self._recent = {session.entry.path: session for session in sessions}
+        self._write_anew()
+        self.highlight(self.index, scroll=False)
+
+    def losses_of(self, entry: Recorded) -> Sequence[float]:
+        """Return the training loss of a session over time, as far as it was read."""
+        recent = self._recent.get(entry.path)
+        return () if recent is None else recent.losses
+
+    def _change_of(self, entry: Recorded) -> str:
+        recent = self._recent.get(entry.path)
+        return "" if recent is None else recent.change_text
+
+    def _change_order(self, entry: Recorded) -> float | None:
+        recent = self._recent.get(entry.path)
+        return None if recent is None or recent.change is None else recent.change.value
+
     def matching_rows(self) -> list[Recorded]:
-        arranged = in_order(self.all_rows or (), self._runs, self._by, self._reversed)
-        return matching(arranged, self._typed, self._runs)
+        return matching(self._arranged, self._typed, self._runs)
 
     def key_of(self, row: Recorded) -> Path:
         return row.path
@@ -211,7 +245,7 @@ class SessionList(SortedTable[Recorded]):
         loss = PLAIN
         if isinstance(entry, SessionEntry) and bad_loss_text(entry):
             style = loss = BAD
-        styles = {STARTED: MUTED, "what": STRONG, "host": MUTED, "loss": loss}
+        styles = {STARTED: MUTED, "what": STRONG, "host": MUTED, "loss": loss, CURVE: BAR}
         for column in self.columns(width)[:-1]:
             runs.append((self._cell(column, entry), styles.get(column.name, PLAIN)))
         room = max(1, width - sum(cell_len(text) for text, _ in runs))
@@ -265,6 +299,8 @@ class SessionList(SortedTable[Recorded]):
         written: dict[str, Callable[[Recorded], str]] = {
             STARTED: lambda entry: units.ago(entry.header.wall, now),
             "what": self._what_of,
+            CHANGE: self._change_of,
+            CURVE: lambda entry: filled_rows(self.losses_of(entry), CURVE_CELLS)[0],
         }
         fitted = (
             self._fitted(replace(column, text=written.get(column.name, column.text)))

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container
 from textual.content import Content
+from textual.geometry import Size
 from textual.widgets import OptionList
 
 from dlmon.figures import units
+from dlmon.figures.lists.recent_sessions import RecentSession, recent_sessions
 from dlmon.figures.lists.session_columns import COLUMNS_BY_NAME
 from dlmon.figures.lists.session_list import (
     Recorded,
@@ -61,6 +65,10 @@ _READING = "reading"
 _LONGEST_QUESTION = 60
 _MOST_NAMED = 8
 _MOST_DETAILS, _LEAST_LISTED = 20, 8
+# From this width on, the details stand beside the list.
+_BROAD = 160
+# Of so many of the newest sessions, a part of the log is read for the loss.
+_MOST_READ = 60
 # The heading and the border of the list, and the footer.
 _LIST_ROWS = 4
 
@@ -203,6 +211,8 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self._list = SessionList(wall_clock, id="sessions")
         self._list.hidden = hidden
         self._details = SessionDetails(id="details")
+        self._parts = Container(self._list, self._details)
+        self._recent: Sequence[RecentSession] = ()
 
     @property
     def table(self) -> SessionList:
@@ -210,23 +220,26 @@ class SessionsScreen(ExportControls, FilteredScreen):
 
     def compose_parts(self) -> ComposeResult:
         yield self.filter_field
-        yield self._list
-        yield self._details
+        yield self._parts
 
     def on_screen_resume(self) -> None:
         """Read the sessions again once the screen is painted."""
         self.call_after_refresh(self.action_refresh)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._share_rows(event.size.height)
+        self._share_room(event.size)
 
-    def _share_rows(self, height: int) -> None:
-        """Give the details the rows that the list doesn't need."""
-        spare = height - _LIST_ROWS - max(_LEAST_LISTED, len(self._list.all_rows or ()))
-        self._details.styles.height = max(1, min(_MOST_DETAILS, spare))
+    def _share_room(self, size: Size) -> None:
+        """Put the details beside the list, or give them the rows that the list doesn't need."""
+        is_broad = size.width >= _BROAD
+        self._parts.set_class(is_broad, "-beside")
+        spare = size.height - _LIST_ROWS - max(_LEAST_LISTED, len(self._list.all_rows or ()))
+        self._details.styles.height = "1fr" if is_broad else max(1, min(_MOST_DETAILS, spare))
 
     def on_row_list_highlighted(self) -> None:
-        self._details.show(self._list.highlighted, self._list.run_of_sweep)
+        entry = self._list.highlighted
+        losses = () if entry is None else self._list.losses_of(entry)
+        self._details.show(entry, self._list.run_of_sweep, losses)
         self.refresh_bindings()
 
     def on_row_list_row_chosen(self) -> None:
@@ -356,10 +369,13 @@ class SessionsScreen(ExportControls, FilteredScreen):
         sessions = await asyncio.to_thread(self._read)
         sweeps = await asyncio.to_thread(self._read_sweeps)
         self.show_recorded(sessions, sweeps)
+        read = partial(recent_sessions, sessions, self._recent, most=_MOST_READ)
+        self._recent = await asyncio.to_thread(read)
+        self._list.show_recent(self._recent)
 
     def show_recorded(self, sessions: list[SessionEntry], sweeps: list[SweepEntry]) -> None:
         self._list.show(sessions, sweeps)
-        self._share_rows(self.size.height)
+        self._share_room(self.size)
 
 
 def _sessions(recorded: list[Recorded]) -> list[SessionEntry]:

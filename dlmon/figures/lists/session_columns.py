@@ -18,6 +18,7 @@ from dlmon.records.words import STEPS_PER_S
 from dlmon.sweep.log import SweepEntry
 
 _NUMBER_CELLS = 14
+CHANGE, CURVE, CURVE_CELLS = "change", "loss curve", 6
 
 
 def _of_sessions(
@@ -130,7 +131,17 @@ COLUMNS: tuple[Column[Recorded], ...] = (
         cells=20,
     ),
     *(_quantity(quantity) for quantity in QUANTITIES if quantity.is_listed),
+    # The list has these once it has read them.
+    Column(
+        CHANGE,
+        lambda entry: "",
+        title="vs before",
+        largest_first=True,
+        dropped=3,
+        cells=_NUMBER_CELLS,
+    ),
     _of_sessions("loss", _loss_text, _loss_of, is_number=True, dropped=6, cells=_NUMBER_CELLS),
+    _of_sessions(CURVE, lambda entry: "", _loss_of, title="curve", dropped=2, cells=CURVE_CELLS),
     _of_sessions("time", result_text, _time_order, title="result"),
 )
 """The last column takes the remaining width, and is always shown."""

@@ -17,7 +17,7 @@ _MARGIN = 0.05
 _LINEAR_SPAN = 30
 _LONGEST_LABEL, _MOST_DECIMALS = 5, 4
 # An axis begins at zero unless the least value is above this share of the most.
-_FAR_ABOVE = 0.5
+_FAR_ABOVE = 0.25
 
 
 def value_range(least: float, most: float) -> tuple[float, float]:
@@ -34,7 +34,7 @@ def value_range(least: float, most: float) -> tuple[float, float]:
         bottom, top = value_range(-most, -least)
         return 0.0 - top, 0.0 - bottom
     if least >= _FAR_ABOVE * most > 0:
-        step = nice_step(max((most - least) / 4, most * 1e-3))
+        step = nice_step(max((most - least) / 6, most * 1e-3))
         bottom, top = math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
         bottom, top = min(bottom, least), max(top, most)
         if any(axis_numbers(top, bottom)):

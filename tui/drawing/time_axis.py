@@ -2,13 +2,13 @@
 
 The width of a column is a whole multiple or a whole fraction of the sampling interval, and columns
 begin at multiples of it, so that no sample falls into two columns. An axis moves by whole cells.
-Only if a finished run is shown whole, its columns have any width, so that they fill the charts.
+Only if a run is shown whole, its columns have any width, so that they fill the charts.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import Enum
 from itertools import pairwise
@@ -266,9 +266,9 @@ class ViewLength(Enum):
 
 # The fewest samples in a view of less than a minute.
 _LEAST_SAMPLES = 10
-# A young run is shown whole in the first of these lengths that holds it, so that it fills the
-# charts while their scale seldom changes.
-_YOUNG_S = (5, 10, 20, 40, 60)
+# While a run goes on, all of it is shown in the first of these lengths that holds it, or in a
+# quarter, half, twice … of it: it fills three quarters of the charts, whose scale seldom changes.
+_GROWING_S = (4, 5, 6.25)
 _MOST_PARTS = 1000
 """The most columns per sample."""
 
@@ -502,19 +502,15 @@ def _whole_column_ns(run: RunSpan, count: int) -> int:
     While the run goes on, the width grows seldom; once it is over, the columns fill the chart.
     """
     if run.is_running:
-        lengths_ns = (length_s * _SECOND_NS for length_s in _growing_lengths_s())
-        widths = (_fitting_column_ns(length_ns, run, count) for length_ns in lengths_ns)
+        powers = itertools.count(-2)
+        lengths_s = (length_s * 2.0**power for power in powers for length_s in _GROWING_S)
+        widths = (round(length_s * _SECOND_NS / count) for length_s in lengths_s)
         return next(ns for ns in widths if _holds(run, ns, count))
     column_ns = -(-max(run.interval_ns, run.end_ns + 1 - run.start_ns) // count)
     # The first column may begin before the run.
     while not _holds(run, column_ns, count):
         column_ns += -(-column_ns // count)
     return column_ns
-
-
-def _growing_lengths_s() -> Iterator[int]:
-    yield from _YOUNG_S
-    yield from (factor * 30 << power for power in itertools.count() for factor in (3, 4))
 
 
 def _holds(run: RunSpan, column_ns: int, count: int) -> bool:

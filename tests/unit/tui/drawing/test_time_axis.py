@@ -195,6 +195,15 @@ def test_the_last_minute_is_in_whole_samples_or_whole_parts_of_one(count, interv
     assert axis.column_ns * count >= 60 * S
 
 
+@given(st.floats(5, 3600), st.integers(20, 300), st.sampled_from([S // 2, S, 5 * S]))
+def test_all_of_a_run_that_goes_on_fills_three_quarters_of_a_chart(seconds, count, interval_ns):
+    run = RunSpan(1000 * S, 1000 * S + round(seconds * S), True, interval_ns)
+    axis = TimeWindow(ViewLength.WHOLE).axis(run, count)
+    first_ns = axis.start_ns
+    assert (run.end_ns - first_ns) / (count * axis.column_ns) > 0.75
+    assert run.end_ns < first_ns + count * axis.column_ns
+
+
 def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():
     assert TimeWindow().shown_view(run_of(3600)) is ViewLength.MINUTE
     assert TimeWindow().shown_view(run_of(3600, is_running=False)) is ViewLength.WHOLE
@@ -244,7 +253,8 @@ def test_whatever_one_does_the_axis_lies_in_the_run_and_is_crisp(run, count, tak
     axis = after(TimeWindow(), taken, run, count).axis(run, count)
     whole_samples = axis.column_ns % run.interval_ns == 0
     whole_parts = run.interval_ns % axis.column_ns == 0
-    fills_the_chart = not run.is_running and axis == TimeWindow(ViewLength.WHOLE).axis(run, count)
+    whole_run = TimeWindow(ViewLength.WHOLE).axis(run, count)
+    fills_the_chart = axis.column_ns == whole_run.column_ns
     assert whole_samples or whole_parts or fills_the_chart
     unit_ns = min(axis.column_ns, run.interval_ns)
     assert axis.start_ns % unit_ns == 0

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dlmon.figures import units
 from dlmon.figures.session.framework_memory import (
     explain_out_of_memory,
+    held_before,
     memory_holders,
     memory_text,
 )
@@ -72,6 +73,8 @@ def _last_readings(snapshot: Snapshot, learning: Learning) -> Iterator[str]:
         return
     if text := memory_text(snapshot):
         yield f"GPU memory {text}"
+    if (held := held_before(snapshot)) and result.failure == FailureKind.OUT_OF_MEMORY:
+        yield held
     if sample is not None and sample.memory is not None:
         facts = snapshot.header.machine
         total_mib = facts.memory_limit_mib or facts.memory_mib

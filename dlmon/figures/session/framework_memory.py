@@ -109,6 +109,18 @@ def explain_out_of_memory(snapshot: Snapshot) -> str:
     return "; ".join(parts)
 
 
+def held_before(snapshot: Snapshot) -> str:
+    """Say how much memory the GPUs that trained held at their last reading; empty if unknown."""
+    gpus = () if snapshot.machine is None else snapshot.machine.gpus or ()
+    texts = []
+    for gpu in gpus:
+        total_mib = facts_of_gpu(snapshot.header.machine, gpu.index).memory_mib
+        if gpu.index in snapshot.gpus and gpu.memory_used_mib is not None and total_mib:
+            held = units.memory_in_use(gpu.memory_used_mib, total_mib)
+            texts.append(f"GPU {gpu.index} last held {held}")
+    return ", ".join(texts[:1])
+
+
 def memory_holders(snapshot: Snapshot) -> tuple[tuple[str, float], ...]:
     """Return who held how much of a GPU, in MiB, as its memory ran out; empty if not known.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from dlmon.comparison.peaks import precision_of
+from dlmon.comparison.published import find_device
 from dlmon.figures import units
 from dlmon.figures.session.epoch_numbers import epoch_text, epoch_word
-from dlmon.figures.session.framework_memory import explain_out_of_memory
+from dlmon.figures.session.framework_memory import explain_out_of_memory, held_before
 from dlmon.figures.session.progress import (
     failure_text,
     is_script_without_training,
@@ -40,12 +42,11 @@ from dlmon.session.limits.evidence import (
     OPENING,
     OWN_CODE,
     STALLED,
-    STEPS,
     TIE,
     Evidence,
     Tone,
 )
-from dlmon.session.limits.rules import LESS_WORK, TO_COMPILE
+from dlmon.session.limits.rules import TO_COMPILE
 from dlmon.session.machine_history import facts_of_gpu
 from dlmon.session.snapshot import Snapshot, is_stalled
 
@@ -53,14 +54,14 @@ SILENT_S = 30.0
 """A running session without a record for this time gives no sign of life."""
 _OPENING_S = 1.0
 """An epoch that has no step for this time leads, as what held before doesn't hold now."""
-_MOSTLY = 0.5
-"""Steps that take this share of the time lead, even if what takes it in them isn't known."""
 _ANSWER = "answer where dlmon exec --plain runs"
 _SCRIPT_STOPS = "the script was asked to end; one that handles SIGTERM may save first"
 _WORKLOAD_STOPS = "it ends after the current batch"
 _INTERRUPTED = re.compile(r"^interrupted: ")
 _EXIT_CODE = re.compile(r"^the script ended with exit code \d+: ")
 _SEE_STACKS = "see all stacks (S, dlmon stack)"
+_SEE_DISK = "is the file system full or away (df)? "
+_SAVES = re.compile(r"\.(save|dump|to_csv|write|savez|save_pretrained|save_checkpoint)\(")
 _INTERRUPTED_NEXT = "see what ended it (dmesg, last -x), then run it again"
 _SCRIPT_MAY_RUN = "see if the script still runs (ps) before you run it again"
 _STARTING = "if it takes long, see at which line it is (S, dlmon stack)"
@@ -73,9 +74,6 @@ _NEXT = {
     "evaluates": "wait for its result",
     "gpu-lost": "see which processes use it (p)",
     "no-training": "let its loop call dlmon.step(), if it trains",
-    "gpu": LESS_WORK,
-    "gpu-near-power": LESS_WORK,
-    "gpu-tensor": LESS_WORK,
     "gpu-slowdown": "see what slows it: nvidia-smi -q -d PERFORMANCE",
     "gpu-power-brake": "check the power supply of the GPU",
     "cpu": "only less work or more cores help",
@@ -84,8 +82,10 @@ _NEXT = {
     "io-pressure": "keep the data in memory, or on a faster disk",
 }
 """The next step of a rule whose evidence has no advice."""
+_BUSY = ("gpu", "gpu-near-power", "gpu-tensor")
+_WIDE = ("float32", "tf32")
 _NEXT_WHILE_RUNNING = {
-    **dict.fromkeys((STEPS, NOT_CLEAR, TIE, NETWORK, FORWARD, "optimizer", "copy"), _PROFILE),
+    **dict.fromkeys((NOT_CLEAR, TIE, NETWORK, FORWARD, "optimizer", "copy"), _PROFILE),
     "collectives": "compare the ranks (W)",
     OWN_CODE: "see at which line it is, a few times (S, dlmon stack)",
 }
@@ -135,9 +135,24 @@ def headline_of(
     headline = _state(snapshot, over, status, problem) or _limited(snapshot, over)
     next_steps = _NEXT if over else _NEXT | _NEXT_WHILE_RUNNING
     advice = headline.advice or next_steps.get(headline.rule, "")
-    for text in TO_COMPILE if snapshot.compiles else ():
-        advice = advice.replace(text, "")
+    if headline.rule in _BUSY:
+        advice = headline.advice or _less_work(snapshot)
+    if snapshot.compiles:
+        advice = advice.replace(TO_COMPILE, "")
     return replace(headline, advice=advice)
+
+
+def _less_work(snapshot: Snapshot) -> str:
+    """Return what makes steps shorter on hardware that is busy with the network."""
+    names = [facts_of_gpu(snapshot.header.machine, index).name for index in snapshot.gpus]
+    devices = [device for device in map(find_device, names) if device is not None]
+    options = []
+    if snapshot.model is not None and precision_of(snapshot.model) in _WIDE:
+        has_bf16 = all(device.tflop_s_bfloat16 for device in devices)
+        options += ["lower precision (bf16)"] * has_bf16
+    frameworks = {process.trainer.framework for process in snapshot.trainers}
+    options += ["torch.compile"] * (frameworks == {"torch"} and not snapshot.compiles)
+    return f"{', '.join(options)}{', or ' if options else ''}a smaller model"
 
 
 def _limited(snapshot: Snapshot, over: bool) -> Headline:
@@ -176,14 +191,10 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
 
 
 def _largest_part(snapshot: Snapshot, unclear: Evidence) -> Evidence:
-    """Return that steps take most of the time, or the two largest parts of it."""
+    """Return the two largest parts of the time."""
     rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), 1)
-    largest, has_parts = sorted(rows, key=lambda row: -row.share)[:2], snapshot.step_parts
-    if largest and largest[0].part is TimePart.TRAINING and largest[0].share >= _MOSTLY:
-        unmeasured = () if has_parts else ("parts not measured",)
-        reasons = ("of the time", *unmeasured, *unclear.reasons)
-        return Evidence(STEPS, f"{largest[0].percent} %", reasons)
-    steps = "" if has_parts else " (parts not measured)"
+    largest = sorted(rows, key=lambda row: -row.share)[:2]
+    steps = "" if snapshot.step_parts else " (parts not measured)"
     texts = " and ".join(
         f"{row.name} {row.percent} %{steps * (row.part is TimePart.TRAINING)}" for row in largest
     )
@@ -197,7 +208,7 @@ def _opening(snapshot: Snapshot, trained: str) -> Headline:
     shares = [f"{BRIEF_NAMES[openings]} take {row.percent} % of the time" for row in rows]
     stall, progress = stall_of(snapshot.pause, snapshot), snapshot.progress
     number = "" if progress is None else f" {progress.epoch + 1:,}"
-    place = f"at the start of {epoch_word(snapshot.header)}{number}"
+    place = f"before the first step of {epoch_word(snapshot.header)}{number}"
     where = ": ".join(filter(None, (place, stall.place if stall else "")))
     reasons = (where, *shares, f"steps: {trained}")
     return Headline(OPENING, units.short_clock(snapshot.phase_s), reasons)
@@ -225,7 +236,8 @@ def _state(snapshot: Snapshot, over: bool, status: Status, problem: str | None) 
         return Headline(INPUT, units.short_clock(pause.seconds), (stall.place,), _ANSWER)
     if not over and is_stalled(snapshot.overdue_s, snapshot.regular_steps):
         stalled = _stalled(snapshot, snapshot.overdue_s or 0.0, pause)
-        return replace(stalled, advice=_SEE_STACKS)
+        saves = stall is not None and _SAVES.search(stall.source_here)
+        return replace(stalled, advice=f"{_SEE_DISK * bool(saves)}{_SEE_STACKS}")
     last = snapshot.last_stall
     if over and last is not None and is_stalled(last.seconds, snapshot.regular_steps):
         return _stalled(snapshot, last.seconds, last)
@@ -256,7 +268,7 @@ def _failed(snapshot: Snapshot, failure: str) -> Headline:
     is_memory = result is not None and result.failure == FailureKind.OUT_OF_MEMORY
     why = explanation or _EXIT_CODE.sub("", failure)
     reasons = [": ".join(filter(None, (_failed_at(snapshot), why)))]
-    if is_memory and not explanation and (held := _held_before(snapshot)):
+    if is_memory and not explanation and (held := held_before(snapshot)):
         reasons.append(held)
     if name == "Output" and advice:
         reasons.append(f"its last output: {advice}")
@@ -265,18 +277,6 @@ def _failed(snapshot: Snapshot, failure: str) -> Headline:
     if not is_memory and not advice and (place := _failed_at(snapshot)):
         advice = f"look at {place.partition(' in ')[0]}, then run it again"
     return Headline(rule, "", tuple(reasons), advice)
-
-
-def _held_before(snapshot: Snapshot) -> str:
-    """Say how much memory the GPUs that trained held at their last reading; empty if unknown."""
-    gpus = () if snapshot.machine is None else snapshot.machine.gpus or ()
-    texts = []
-    for gpu in gpus:
-        total_mib = facts_of_gpu(snapshot.header.machine, gpu.index).memory_mib
-        if gpu.index in snapshot.gpus and gpu.memory_used_mib is not None and total_mib:
-            held = units.memory_in_use(gpu.memory_used_mib, total_mib)
-            texts.append(f"GPU {gpu.index} last held {held}")
-    return ", ".join(texts[:1])
 
 
 def _failed_at(snapshot: Snapshot) -> str:

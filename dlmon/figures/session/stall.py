@@ -35,6 +35,7 @@ class Stall:
 
     Attributes:
         place: the line of the script, and what that called.
+        file: the file of that line.
         source: the lines around it; empty if they can't be read.
         note: why they can't be read, or may not be the code that runs.
         waits_for: what it waits for; empty if unknown.
@@ -43,11 +44,17 @@ class Stall:
     """
 
     place: str
+    file: str
     source: tuple[SourceRow, ...] = ()
     note: str = ""
     waits_for: str = ""
     meanwhile: tuple[str, ...] = ()
     asks: bool = False
+
+    @property
+    def source_here(self) -> str:
+        """The text of the line where it stands; empty if it can't be read."""
+        return _line_here(self.source)
 
     @property
     def source_lines(self) -> tuple[str, ...]:
@@ -83,7 +90,7 @@ def stall_of(gap: Gap | None, snapshot: Snapshot) -> Stall | None:
     if takes_down_pipeline(stack, gap.meanwhile, snapshot.model):
         waits_for = PIPELINE_TAKEN_DOWN
     place = rank_prefix(stack, snapshot) + place_text(script, inner)
-    return Stall(place, source, note, waits_for, meanwhile_texts(gap), asks)
+    return Stall(place, at.file, source, note, waits_for, meanwhile_texts(gap), asks)
 
 
 def _has_keyboard(snapshot: Snapshot) -> bool:

@@ -14,7 +14,7 @@ from dlmon.quantities import throughputs_of
 from dlmon.records import TITLES, Epoch, Evaluation, LoopResult, Model, Operation, Profile
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.learning import LOSS, Metric, MetricFigure
-from dlmon.session.limits.rules import FEWER_KERNELS, LESS_WORK, PIN_ADVICE
+from dlmon.session.limits.rules import FEWER_KERNELS, PIN_ADVICE
 from dlmon.session.snapshot import Snapshot
 
 MOST_EPOCHS, MOST_LOOPS = 1000, 100
@@ -244,7 +244,7 @@ def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str,
         copy_advice = "read results back less often: .item(), .cpu(), print"
     elif copies and "Pageable" in copies[0]:
         copy_advice = PIN_ADVICE
-    less_work = LESS_WORK if is_of_device else ""
+    less_work = _LESS_WORK if is_of_device else ""
     shares = [
         (idle, "DEVICE IDLE", "", _IDLE_ADVICE),
         (copying, "COPYING", "", copy_advice),
@@ -292,6 +292,7 @@ def _shares(profile: Profile) -> tuple[float, float, float]:
 _BAR_CELLS, _MOST_BAR_CELLS, _BESIDE_BAR = 12, 60, 80
 _LEAST_SHARE, _MOSTLY_OPERATIONS = 0.005, 0.5
 _IDLE_ADVICE = f"if it doesn't wait for data, {FEWER_KERNELS}"
+_LESS_WORK = "lower precision, a compiled model, or a smaller model"
 _SEND_ADVICE = "if no rank is late, a larger batch on each, or gradients of several steps at once"
 
 

@@ -50,7 +50,7 @@ class RuleKind(NamedTuple):
 _BAD, _LIMIT, _GOOD, _UNCLEAR = Tone.BAD, Tone.LIMIT, Tone.GOOD, Tone.UNCLEAR
 FORWARD, NETWORK, OWN_CODE = "forward", "network", "own-code"
 TIE, RANKS, IDLE = "tie", "ranks", "idle"
-NOT_CLEAR, STEPS, OPENING = "not-clear", "steps", "opening"
+NOT_CLEAR, OPENING = "not-clear", "opening"
 INPUT, STALLED = "input", "stalled"
 STANDS = (INPUT, STALLED)
 """The states of a run that stands at a line of its code."""
@@ -108,9 +108,8 @@ KINDS = {
     "garbage": RuleKind("GARBAGE COLLECTION", _LIMIT, LimitKind.TIME),
     "between-epochs": RuleKind("BETWEEN EPOCHS", _LIMIT, LimitKind.TIME),
     "other-code": RuleKind("OUTSIDE TRAINING", _LIMIT, LimitKind.TIME),
-    STEPS: RuleKind("STEPS", _UNCLEAR),
     NOT_CLEAR: RuleKind("NOT CLEAR", _UNCLEAR),
-    OPENING: RuleKind("NO STEP", _UNCLEAR),
+    OPENING: RuleKind("EPOCH START", _UNCLEAR),
     "evaluates": RuleKind("EVALUATING", _GOOD),
     "no-training": RuleKind("NO TRAINING SEEN", _UNCLEAR),
     "starting": RuleKind("STARTING", _UNCLEAR),

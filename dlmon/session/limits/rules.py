@@ -31,11 +31,9 @@ THREADS_TIME = (0.9, 1.25)
 # A run hardly waits for a GPU below this utilisation.
 IDLE_GPU_PCT = 20.0
 NAMED_CORES = 0.1
-_COMPILED, _COMPILE = "a compiled model, ", "compile the model, or "
-LESS_WORK = f"only less work helps: lower precision, {_COMPILED}or a smaller one"
-FEWER_KERNELS = f"run fewer, larger kernels: {_COMPILE}use CUDA graphs"
-TO_COMPILE = (_COMPILED, _COMPILE)
+TO_COMPILE = "compile the model, or "
 """The advice to compile, within other advice."""
+FEWER_KERNELS = f"run fewer, larger kernels: {TO_COMPILE}use CUDA graphs"
 PIN_ADVICE = "load with pin_memory=True, and copy the batch with non_blocking=True"
 IDLE_PCT = 10.0
 
@@ -337,27 +335,29 @@ def gpu_works(run: RunSamples) -> Evidence | None:
     if power_w is not None:
         power = [f"{power_w:.0f} of {limit_w:.0f} W" if limit_w else f"{power_w:.0f} W"]
     trains = run.gpu_verb("it trains", "they train", "it trained", "they trained")
-    often = [f"busy {figure} while {trains}"] if figure else []
+    often, loss = [f"busy {figure} while {trains}"] if figure else [], ""
     slowed = _slowed_by(run)
     if slowed:
         rules, causes = zip(*slowed, strict=True)
         # With the power in the figures, the words for a power cap say nothing more.
         named = list(causes[rules[0] == "gpu-power-cap" and bool(power) :])
         at = f": {named[0]}" if named else "".join(f" at {watts}" for watts in power)
-        power, cost = power if named else [], ""
+        power = power if named else []
+        slows = f"{name} {run.gpu_is} slowed"
         if rules[0] == "gpu-power-cap" and (clock := _capped_clock(run)) is not None:
-            cost = f" by at most {100 * (1 - clock[0] / clock[1]):.0f} %"
-            often.append(f"clock {clock[0]:.0f} of {clock[1]:.0f} MHz")
-        reasons = (f"{name} {run.gpu_is} slowed{cost}{at}", *named[1:], *power, *often)
+            loss = f"−{100 * (1 - clock[0] / clock[1]):.0f} %"
+            slows = f"at most, as {name} {run.gpu_verb('runs', 'run', 'ran')}"
+            at = f" at {clock[0]:.0f} of {clock[1]:.0f} MHz{at.replace(' at ', ', ')}"
+        reasons = (f"{slows}{at}", *named[1:], *power, *often)
         advice = _against_slowing(rules[0], run, power_w, limit_w)
-        return Evidence(rules[0], "", reasons, advice, share)
+        return Evidence(rules[0], loss, reasons, advice, share)
     if busy_pct is None or not run.is_busy(busy_pct):
         return None
     of_power = power_w / limit_w if power_w is not None and limit_w else None
     near = LENIENT_POWER_LIMIT if run.lenient else NEAR_POWER_LIMIT
     if of_power is not None and of_power >= near:
-        works = run.gpu_verb("works", "work", "worked")
-        reasons = (f"{name} {works} near {run.gpu_its} power limit", *power)
+        busy = f"{name} {run.gpu_is} busy {figure} of the time"
+        reasons = (f"{busy}, near {run.gpu_its} power limit", *power)
         return Evidence("gpu-near-power", figure, reasons, _idle_gpus(run), share)
     at_power = [f"at {watts}" for watts in power]
     if (of_counter := _by_counters(run)) is not None:
@@ -367,7 +367,8 @@ def gpu_works(run: RunSamples) -> Evidence | None:
         # Its kernels don't fill it: a larger batch gives each kernel more to do.
         advice = _larger_batch(run)
     advice = advice or _idle_gpus(run)
-    return Evidence("gpu", figure, (f"{name} {run.gpu_is} busy", *at_power), advice, share)
+    reasons = (f"{name} {run.gpu_is} busy {figure} of the time", *at_power)
+    return Evidence("gpu", figure, reasons, advice, share)
 
 
 def _by_counters(run: RunSamples) -> Evidence | None:
@@ -567,8 +568,7 @@ def own_code(run: RunSamples) -> Evidence | None:
     if code is not None and code.places and code.places[0].looks >= _MOSTLY * share * code.samples:
         line = code.places[0]
         place = place_text(line.script, line.inner)
-        looks = f"{line.looks} of {code.samples} samples"
-        reasons = (place, _of_line(run.parts, line.looks / code.samples), looks)
+        reasons = (f"{place}: {_of_line(run.parts, share, line.looks / code.samples)}",)
         advice = f"take {place.partition(' in ')[0]} out of the loop, or run it every few steps"
     return Evidence(OWN_CODE, f"{100 * share:.0f} %", reasons, advice, share)
 
@@ -609,11 +609,12 @@ def part_text(parts: StepParts | None, *names: str) -> str:
     return f"{' and '.join(listed)} of {step:.{digits}f} {unit} a step"
 
 
-def _of_line(parts: StepParts | None, share: float) -> str:
-    """Return the time that a line takes in a step, by its share of the stack's samples."""
+def _of_line(parts: StepParts | None, share: float, of_samples: float) -> str:
+    """Say what a line takes of the time of a part, by its share of the stack's samples."""
     assert parts is not None
     step, digits, unit = _step(parts)
-    return f"this line about {share * step:.{max(0, digits - 1)}f} {unit} a step"
+    part, line = share * step, min(share, of_samples) * step
+    return f"about {line:.{max(0, digits - 1)}f} of the {part:.{digits}f} {unit}"
 
 
 def _step(parts: StepParts) -> tuple[float, int, str]:

@@ -16,6 +16,7 @@ from dlmon.records import (
     Notice,
     Output,
     SeenAt,
+    SourceLines,
     Stack,
     StandardInput,
     Status,
@@ -207,8 +208,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
     [
         (
             "own-script",
-            "YOUR CODE 70 %: train_resnet.py:118 in augment, this line about 11 ms a step, "
-            "60 of 100 samples",
+            "YOUR CODE 70 %: train_resnet.py:118 in augment: about 11 of the 12.7 ms",
             "take train_resnet.py:118 out of the loop, or run it every few steps",
         ),
         (
@@ -236,19 +236,19 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "opening",
-            "NO STEP 0:01: at the start of epoch 2, epoch starts take 9 % of the time, "
-            "steps: GPU-BOUND 97 %",
+            "EPOCH START 0:01: before the first step of epoch 2, "
+            "epoch starts take 9 % of the time, steps: GPU-BOUND 97 %",
             "if it takes long, see at which line it is (S, dlmon stack)",
         ),
         (
             "power-cap",
-            "POWER CAP: GPU 0 is slowed by at most 16 % at 118 of 120 W, "
-            "busy 97 % while it trains, clock 1607 of 1911 MHz",
+            "POWER CAP −16 %: at most, as GPU 0 runs at 1607 of 1911 MHz, 118 of 120 W, "
+            "busy 97 % while it trains",
             "raise the power limit above 120 W, if the card allows it",
         ),
         (
             "no-gpu",
-            "STEPS 74 %: of the time, parts not measured, "
+            "NOT CLEAR: steps 74 % (parts not measured) and start 14 % of the time, "
             "this run 2.9 of 8 cores, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
@@ -256,7 +256,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         (
             # Its busiest thread takes a third of its CPU time.
             "slow-cpu",
-            "STEPS 87 %: of the time, parts not measured, "
+            "NOT CLEAR: steps 87 % (parts not measured) and start 8 % of the time, "
             "this run 2.9 of 8 cores, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow, "
             "busiest thread 96 % of a core",
@@ -290,7 +290,8 @@ def test_steps_without_readings_of_the_machine_have_a_limit():
 
 def test_a_run_that_compiled_is_not_advised_to_compile():
     headline = of_state("training")
-    assert headline.advice == "only less work helps: lower precision, or a smaller one"
+    # Nor to use bf16 on a GPU that hasn't it.
+    assert headline.advice == "a smaller model"
     kernels = Limit((Evidence("gpu-kernels", "", ("GPU 0 is busy",), FEWER_KERNELS),))
     eager = folded(STATES["own-script"].records).snapshot()
     for snapshot, advice in (
@@ -329,3 +330,28 @@ def test_what_needs_a_running_process_is_not_advised_once_it_is_over():
 
 def test_every_name_is_short_and_upper_case():
     assert all(kind.name == kind.name.upper() and len(kind.name) <= 21 for kind in KINDS.values())
+
+
+def test_busy_hardware_gets_the_advice_that_applies():
+    snapshot = folded(STATES["own-script"].records).snapshot()
+    busy = replace(snapshot, limit=Limit((Evidence("gpu", "97 %", ("GPU 0 is busy",)),)))
+    (gpu,) = busy.header.machine.gpus
+    machine = replace(busy.header.machine, gpus=(replace(gpu, name="NVIDIA A100"),))
+    float32 = replace(busy.model, compute_precision="float32")
+    cases = (
+        (busy, "torch.compile, or a smaller model"),
+        (
+            replace(busy, model=float32, header=replace(busy.header, machine=machine)),
+            "lower precision (bf16), torch.compile, or a smaller model",
+        ),
+        (replace(busy, trainers=()), "a smaller model"),
+    )
+    for shown, advice in cases:
+        assert headline_of(shown, True).advice == advice
+
+
+def test_only_a_run_that_stands_in_a_save_is_asked_for_its_disk():
+    assert of_state("stalled").advice.startswith("is the file system full or away (df)? ")
+    records = [r for r in STATES["stalled"].records if not isinstance(r, SourceLines)]
+    advice = headline_of(folded(records).snapshot(), True).advice
+    assert advice == "see all stacks (S, dlmon stack)"

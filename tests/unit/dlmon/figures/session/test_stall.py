@@ -59,7 +59,7 @@ def test_the_source_is_shown_without_indentation_and_the_line_marked():
         f"▶ 88  {SAVE[2].strip()}",
         f"  89  {SAVE[3].strip()}",
     )
-    assert stall.meanwhile[:2] == ("CPU 40 % (this run 2.9 cores, all else 0.3)", "GPU 0 %")
+    assert stall.meanwhile[:2] == ("CPU 4 % (this run 0.0 cores, all else 0.3)", "GPU 0 %")
     assert (stall.note, stall.waits_for) == ("", "")
 
 

@@ -89,7 +89,7 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
     largest, note, table = describe_profile(made)
     assert largest.sentences == (
         f"LARGEST OPERATION 70 % of the profiled time: {first.name}",
-        "Try: only less work helps: lower precision, a compiled model, or a smaller one",
+        "Try: lower precision, a compiled model, or a smaller model",
     )
     assert note.sentences == (
         # It copied for 3 % of the time in which it was not idle.
@@ -124,7 +124,7 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
             (None, 0.1, 0.0),
             "HtoD (Pinned",
             "MATRIX PRODUCT 60 % of the time in operations",
-            "only less work",
+            "lower precision",
         ),
     ],
 )

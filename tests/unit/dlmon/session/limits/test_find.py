@@ -318,8 +318,7 @@ SAID = {
             **step(backward_us=28),
         ),
         said(
-            "YOUR CODE 67 %: train.py:41 in train, this line about 13 ms a step, "
-            "94 of 144 samples.",
+            "YOUR CODE 67 %: train.py:41 in train: about 13 of the 13.4 ms.",
             on_cores(4, 1.0, 0.1),
             "take train.py:41 out of the loop, or run it every few steps",
             code=CodeSamples(1, 144, (SLEEP,)),
@@ -449,14 +448,17 @@ SAID = {
         ),
     ],
     "gpu": [
-        said("GPU-BOUND 97 %: GPU 0 is busy, at 90 of 120 W.", with_gpu(), ""),
-        said("GPU-BOUND 97 %: GPU 0 is busy.", with_gpu(power_w=None)),
+        said("GPU-BOUND 97 %: GPU 0 is busy 97 % of the time, at 90 of 120 W.", with_gpu(), ""),
+        said("GPU-BOUND 97 %: GPU 0 is busy 97 % of the time.", with_gpu(power_w=None)),
         *(
-            said("GPU-BOUND 97 %: GPU 0 is busy, at 90 of 120 W.", with_gpu(throttle=how))
+            said(
+                "GPU-BOUND 97 %: GPU 0 is busy 97 % of the time, at 90 of 120 W.",
+                with_gpu(throttle=how),
+            )
             for how in (("clock setting",), ("sync boost",), None)
         ),
         said(
-            "GPU-BOUND 95 %: GPU 0 is busy, at 90 of 300 W.",
+            "GPU-BOUND 95 %: GPU 0 is busy 95 % of the time, at 90 of 300 W.",
             with_gpu(**FEW_WATTS, memory_used_mib=1229),
             "use a larger batch: 1.2 of 24.0 GiB used",
             facts=SMALL_GPU,
@@ -472,7 +474,7 @@ SAID = {
     ],
     "gpu-near-power": [
         said(
-            "GPU-BOUND 97 %: GPU 0 works near its power limit, 286 of 300 W.",
+            "GPU-BOUND 97 %: GPU 0 is busy 97 % of the time, near its power limit, 286 of 300 W.",
             with_gpu(power_w=286.0, power_limit_w=300.0),
         )
     ],
@@ -564,8 +566,8 @@ def test_a_power_cap_that_takes_little_of_the_clock_is_no_limit():
 
     capped = with_gpu(power_w=118.0, throttle=("power cap",), sm_mhz=1_500)
     assert reported(capped, gpu=0, facts=facts).text == (
-        "POWER CAP: GPU 0 is slowed by at most 22 % at 118 of 120 W, busy 97 % while it trains, "
-        "clock 1500 of 1911 MHz."
+        "POWER CAP −22 %: at most, as GPU 0 runs at 1500 of 1911 MHz, 118 of 120 W, "
+        "busy 97 % while it trains."
     )
     assert rule(1_860) == "gpu-near-power"
     assert rule(1_840) == "gpu-power-cap"
@@ -869,10 +871,10 @@ def seen(*samples, **options):
 def test_several_gpus_that_train_are_one_limit():
     busy = replace(CAPPED, gpus=tuple(replace(BUSY_GPU, index=n, throttle=()) for n in range(4)))
     both = find_limit([busy] * 20, gpus=(0, 1))
-    assert both.lead.reasons[0] == "GPUs 0 and 1 are busy"
+    assert both.lead.reasons[0] == "GPUs 0 and 1 are busy 97 % of the time"
     assert (
         find_limit([busy] * 20, gpus=(0, 1, 2, 3), is_over=True).lead.reasons[0]
-        == "GPUs 0 to 3 were busy"
+        == "GPUs 0 to 3 were busy 97 % of the time 97 % of the time"
     )
     near = replace(busy, gpus=tuple(replace(gpu, power_w=118.0) for gpu in busy.gpus))
     assert (
@@ -1182,9 +1184,9 @@ def test_a_verdict_stays_near_its_threshold_and_changes_where_the_other_holds_fo
         assert after(*samples, waited_share=0.4).rule == leader
     # A GPU works near its power limit until it clearly does not.
     for power_w, said in (
-        ((113.0,), "GPU 0 is busy"),
-        ((115.0, 113.0), "GPU 0 works near its power limit"),
-        ((115.0, 113.0, 100.0), "GPU 0 is busy"),
+        ((113.0,), "GPU 0 is busy 97 % of the time"),
+        ((115.0, 113.0), "GPU 0 is busy 97 % of the time, near its power limit"),
+        ((115.0, 113.0, 100.0), "GPU 0 is busy 97 % of the time"),
     ):
         samples = (with_gpu(power_w=watts) for watts in power_w)
         assert after(*samples, gpu=0).lead.reasons[0] == said

@@ -41,7 +41,7 @@ from dlmon.statistics.ratios import Error, Ratio, ratio_of
 _MANY_DEGREES = 1e6
 
 KINDS = ("this", "earlier", "published")
-INCLUDES_COMPILE = "first epoch includes compile"
+INCLUDES_COMPILE = "first epoch with compile"
 
 Reference = tuple[str | None, Published | None]
 """The reference of a comparison: the id of a session, or a published time."""
@@ -205,7 +205,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
 
 def _rank(row: ComparisonRow) -> tuple[bool, bool, bool, float, int, str]:
     """Return a sort key: comparable rows first, then this run before others."""
-    incomplete, unlike = row.missing is not None or row.includes_compile, not row.comparable
+    incomplete, unlike = row.missing is not None, not row.comparable
     group = (unlike, unlike and row.kind != "this", incomplete)
     return (*group, row.pace, KINDS.index(row.kind), row.label)
 

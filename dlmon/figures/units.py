@@ -130,11 +130,14 @@ def throughput(value: Throughput) -> str:
 
 
 def throughput_within(value: Throughput, room: int) -> str:
-    """Write a steady throughput, and its 95 % interval if it fits and is below half of it."""
+    """Write a steady throughput, and its 95 % interval if it fits and is below half of it.
+
+    Without room for the unit, it is a number a second.
+    """
     figure = with_band(value)
     if figure.is_uncertain or len(figure.text()) > room:
         figure = figure._replace(half="")
-    return figure.text()
+    return figure.text() if len(figure.text()) <= room else f"{figure.number}/s"
 
 
 def dollars(value: float) -> str:

@@ -110,11 +110,7 @@ class ComparisonBars(ScrollingLines):
         if not self._bars:
             return []
         if not self._scrolled:
-            this_run = (
-                number
-                for number, row in enumerate(self._compared)
-                if row.kind == "this" and not row.includes_compile
-            )
+            this_run = (n for n, row in enumerate(self._compared) if row.kind == "this")
             centre = next(this_run, 0) if self._chosen is None else self._chosen
             self._first = min(centre, len(self._bars) - 1) - height // 2
         in_view = self.in_view(len(self._bars), height)
@@ -131,15 +127,13 @@ class ComparisonBars(ScrollingLines):
         label_cells = min(label_cells, round(_LONGEST_LABEL * width), max(0, room))
         room -= label_cells
         most = min(room // 2, room - max(10, width // _LEAST_BAR_DIVISOR))
-        is_brief = max(cell_len(_note(bar)) for bar in bars) > most
-        notes = [fitting_parts(_note(bar, is_brief), most) for bar in bars]
+        compared = [*zip(bars, self._compared, strict=True)]
+        is_brief = max(cell_len(_note(*each)) for each in compared) > most
+        notes = [fitting_parts(_note(*each, is_brief), most) for each in compared]
         note_cells = max(map(cell_len, notes))
         bar_cells = max(0, room - note_cells - (len(_GAP) if note_cells else 0))
         marker = "◆" if index == self._reference else _MARKERS[kind]
         style, bar_style = STRONG if kind == "this" else PLAIN, _BAR_STYLES[kind]
-        if self._compared[index].includes_compile:
-            # It has no rank among the others.
-            style = bar_style = MUTED
         note_style = _NOTE if bar.note and alike else MUTED
         bar_text = thick_bar(self._fractions[index], bar_cells)
         if not alike:
@@ -170,9 +164,11 @@ def is_alike(bar: Bar) -> bool:
     return "other" not in bar.kind.split()
 
 
-def _note(bar: Bar, is_brief: bool = False) -> str:
+def _note(bar: Bar, row: ComparisonRow, is_brief: bool = False) -> str:
     """Return the notes of a bar; the warnings of this run are in the headline instead."""
     note = bar.note if is_alike(bar) and kind_of(bar) != "this" else ""
+    if row.includes_compile and row.kind == "this":
+        note = "with compile"
     return _GAP.join(filter(None, (note, *bar.more[: 1 if is_brief else None])))
 
 
@@ -186,7 +182,7 @@ class EpochHeadline(Lines):
 
     DEFAULT_CSS = """
     EpochHeadline { height: 2; }
-    .-tall EpochHeadline, .-high EpochHeadline { height: 4; }
+    .-large EpochHeadline { height: 4; }
     """
     SCOPED_CSS = False
 
@@ -266,12 +262,16 @@ class ComparisonPanel(Vertical):
         yield self._headline
         yield self._bars
 
-    def show(self, snapshot: Snapshot, comparison: SessionComparison, status: Status) -> None:
+    def show(
+        self, snapshot: Snapshot, comparison: SessionComparison, status: Status, is_said: bool
+    ) -> None:
+        """Show a session; how it compares, in words, unless the headline says so."""
         brief = comparison.in_short(snapshot)
         validity = snapshot.validity
         chosen = brief.chosen
         against = brief.against_before() if chosen is None else brief.against(chosen)
-        self._headline.show(snapshot, brief.against_nearest(), against, status)
+        texts = ("", "") if is_said else (brief.against_nearest(), against)
+        self._headline.show(snapshot, *texts, status)
         # The headline says why published figures don't compare.
         rows = [r for r in brief.rows if r.comparable or r.kind != "published" or r is chosen]
         self.bars = len(rows) if len(rows) > 1 else 0
@@ -280,6 +280,6 @@ class ComparisonPanel(Vertical):
         names = {id: name.removeprefix("run of ") for id, name in brief.names.items()}
         self._bars.show(replace(brief, rows=tuple(rows), names=names))
         warnings = in_doubt(validity.warnings if validity is not None else ())
-        below = warnings or self._bars.scale
+        below = warnings or self._bars.scale * (self._bars.size.height > 0)
         if (self.border_title, self.border_subtitle) != (brief.title, below):
             self.border_title, self.border_subtitle = brief.title, below

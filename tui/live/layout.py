@@ -54,6 +54,7 @@ class RunContent:
         has_figure: whether the run has a figure, or may still get one.
         has_processes: whether processes of the machine were read.
         has_machine: whether the machine was read, or may still be.
+        has_failed: whether it failed: its panel leaves room for the loss and the memory alone.
         flat: the panels whose charts hardly move.
         hidden: the panels that a person hid.
         first: the lower panel that a person chose.
@@ -71,6 +72,7 @@ class RunContent:
     has_figure: bool = True
     has_processes: bool = False
     has_machine: bool = True
+    has_failed: bool = False
     flat: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
     first: Panel | None = None
@@ -96,6 +98,8 @@ TALL, SMALL_FIGURE, LARGE_FIGURE = 24, 2, 4
 # A comparison and the parts of a step both have panels if they leave this room to others.
 _LEAST_OTHERS = 16
 _LEAST_CHART, _LEAST_WITH_CPU, _LEAST_CPU = 5, 9, 4
+# In a lower window a line has fewer rows.
+_LOW, _LEAST_LOSS = 16, 6
 # A chart that hardly moves needs no more rows; the machine has two of them.
 _MOST_FLAT, _MOST_FLAT_MACHINE = 10, 16
 _LEAST_BARS, _MOST_BARS, _MOST_EPOCHS = 3, 10, 12
@@ -109,7 +113,9 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
     """Return the panels with content, the most important first."""
     # The last row of a large figure compares it.
     figure = FRAME + (LARGE_FIGURE - (not content.bars) if height >= TALL else SMALL_FIGURE)
-    bars = min(content.bars, _MOST_BARS if height >= TALL else _MOST_BARS // 2)
+    # Without room for bars beside the loss, a sentence compares.
+    has_bars = height >= TALL or not content.has_loss
+    bars = min(content.bars, _MOST_BARS if height >= TALL else _MOST_BARS // 2) * has_bars
     step = FRAME + content.step_rows
     has_cpu = height >= _LEAST_CHART + _LEAST_WITH_CPU
     machine = _LEAST_WITH_CPU if content.gpus and has_cpu else _LEAST_CHART
@@ -121,7 +127,7 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
         Panel.MACHINE: PanelRows(machine, share=5 if content.gpus else 3),
         Panel.COMPARISON: PanelRows(figure + min(bars, _LEAST_BARS), figure + bars),
         Panel.STEP: PanelRows(step, step),
-        Panel.LOSS: PanelRows(_LEAST_CHART, share=3),
+        Panel.LOSS: PanelRows(_LEAST_CHART if height < _LOW else _LEAST_LOSS, share=3),
         Panel.EPOCHS: PanelRows(
             _LEAST_CHART, FRAME + 1 + min(content.epochs, _MOST_EPOCHS), share=2
         ),
@@ -131,14 +137,14 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
     most_flat = {Panel.THROUGHPUT: _MOST_FLAT, Panel.MACHINE: _MOST_FLAT_MACHINE}
     for panel in content.flat & most_flat.keys() if content.gpus <= 1 else ():
         rows[Panel(panel)] = replace(rows[Panel(panel)], most=most_flat[Panel(panel)])
-    has_room = not bars or height - figure - bars - step >= _LEAST_OTHERS
+    has_room = not content.bars or height - figure - bars - step >= _LEAST_OTHERS
     has_step = bool(content.step_rows) and (has_room or not content.has_begun)
     without = {
-        Panel.THROUGHPUT: not content.trains or not content.has_begun,
-        Panel.COMPARISON: not content.has_figure or not content.has_begun,
-        Panel.STEP: not has_step,
+        Panel.THROUGHPUT: not content.trains or not content.has_begun or content.has_failed,
+        Panel.COMPARISON: not content.has_figure or not content.has_begun or content.has_failed,
+        Panel.STEP: not has_step or content.has_failed,
         Panel.LOSS: not content.has_loss,
-        Panel.EPOCHS: not content.epochs,
+        Panel.EPOCHS: not content.epochs or content.has_failed,
         Panel.MACHINE: not content.has_machine,
         Panel.OUTPUT: not content.output_lines
         and not (content.trains and content.is_running and content.has_begun),
@@ -157,11 +163,13 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
     rows = panel_rows(content, height)
     left = [Panel.THROUGHPUT, Panel.MACHINE]
     right = [Panel.COMPARISON, Panel.STEP, Panel.LOSS, Panel.EPOCHS, Panel.OUTPUT]
+    if width >= BROAD and not content.has_failed:
+        left.insert(1, Panel.LOSS)
+    elif height >= TALL and Panel.LOSS in rows:
+        left.append(Panel.EPOCHS)
     if width >= BROAD or not content.has_begun or rows.keys() == {Panel.PROCESSES}:
         # Who else uses the machine is worth what a large screen has left, and the wait for a step.
         right.append(Panel.PROCESSES)
-    if height >= TALL and Panel.LOSS in rows:
-        left.append(Panel.EPOCHS)
     if not content.has_begun:
         left.insert(0, Panel.STEP)
     right = [panel for panel in right if panel not in left]
@@ -201,7 +209,7 @@ def stack(
         growing = [panel for panel in shared if heights[panel] < rows[panel].most]
         # What nobody needs goes to charts, which have no empty rows.
         growing = growing or [panel for panel in shared if panel in _CHARTS]
-        growing = growing or shared or list(heights)[-1:]
+        growing = growing or shared[-1:] or list(heights)[-1:]
         least = min(growing, key=lambda panel: heights[panel] / max(1, rows[panel].share))
         heights[least] += 1
     tops, top = {}, 0
@@ -247,6 +255,7 @@ class Panels(Container):
         """Arrange the panels for their content; return whether any of them moved."""
         before = self.shown, self._maximized
         self.content = content
+        self.set_class(self.size.height >= TALL, "-large")
         self.shown, self._maximized = arrange_panels(content, *self.size), maximized
         if (self.shown, maximized) == before:
             return False

@@ -26,10 +26,10 @@ from dlmon.figures.session.ranks import why_no_ranks
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
-from dlmon.session.limits.evidence import NOT_CLEAR, STEPS, Tone
+from dlmon.session.limits.evidence import NOT_CLEAR, Tone
 from dlmon.session.snapshot import Snapshot
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
-from tui.drawing.time_axis import WHOLE_RUN, TimeWindow
+from tui.drawing.time_axis import NO_LABELS, WHOLE_RUN, TimeWindow
 from tui.live.comparison import ComparisonBars, ComparisonPanel
 from tui.live.epochs import EPOCH_ACTIONS, EPOCH_KEYS, EpochLine, EpochTable, EpochZoom
 from tui.live.failure_pane import FailurePane
@@ -43,7 +43,13 @@ from tui.live.session_charts import (
     newest_metric,
     next_metric,
 )
-from tui.live.session_lines import BreakdownLine, LimitLine, ProgressLine, TopLine
+from tui.live.session_lines import (
+    LEAST_VERDICT,
+    BreakdownLine,
+    LimitLine,
+    ProgressLine,
+    TopLine,
+)
 from tui.live.stall_panel import StallPanel
 from tui.live.step_panel import StepPanel
 from tui.machine.help import GPU_TOPICS, MACHINE
@@ -301,14 +307,17 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         of_run = self._read_label(), self._source.host, headline, self.IS_REPLAY
         self.query_one(TopLine).show(snapshot, status, reading, *of_run)
         self.query_one(ProgressLine).show(snapshot, problem, reading, headline, self.IS_REPLAY)
-        self.query_one(LimitLine).show(headline, self._verdict(snapshot, headline))
+        limit, verdict = self.query_one(LimitLine), self._verdict(snapshot, headline)
+        limit.show(headline, verdict)
         self.query_one(StallPanel).show(snapshot, headline)
         self.paint_epochs(snapshot)
         start = self._source.session.training_start
         self._output.begin_ns = self._source.session.header.t if self._log_is_open else None
         self._output.show(snapshot.output, snapshot.notices, running, start, not self._log_is_open)
         status = Status.RUNNING if running else self._source.status
-        self.query_one(ComparisonPanel).show(snapshot, self._comparison, status)
+        # A verdict compares already.
+        is_said = bool(verdict) and limit.size.height > LEAST_VERDICT
+        self.query_one(ComparisonPanel).show(snapshot, self._comparison, status, is_said)
         steady = self._source.session.loops.longest.steady
         self.query_one(StepPanel).show(snapshot, steady, self._comparison.account_before)
         self._arrange(snapshot)
@@ -318,7 +327,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         """Return the headline; if no limit is clear, with how far the run is behind its device."""
         running, status = self._source.running, self._source.status
         headline = headline_of(snapshot, running, status, problem)
-        if headline is None or headline.rule not in (STEPS, NOT_CLEAR):
+        if headline is None or headline.rule != NOT_CLEAR:
             return headline
         first, *more = headline.reasons
         slower = self._comparison.in_short(snapshot).far_slower()
@@ -366,7 +375,14 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             cursor_label=self._cursor_label(axis),
             epoch_noun=epoch_noun,
             shared=self.window.axis(self.run, columns),
+            # In the column of the other charts, the lowest one has them.
+            times=NO_LABELS if self._loss_is_below_charts else self._times(axis),
         )
+
+    @property
+    def _loss_is_below_charts(self) -> bool:
+        regions = [self._panels.shown.get(panel) for panel in (Panel.LOSS, Panel.MACHINE)]
+        return all(regions) and len({region and region.x for region in regions}) == 1
 
     @property
     def panes(self) -> tuple[str, ...]:
@@ -418,6 +434,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             has_figure=running or timing_of(snapshot) is not None,
             has_processes=self._show_processes(snapshot),
             has_machine=snapshot.machine is not None or (running and not snapshot.batches),
+            has_failed=self._failure.display,
             flat=flat_charts(session),
             hidden=self.hidden_panes,
             first=self._chosen_panel,

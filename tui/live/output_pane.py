@@ -147,7 +147,7 @@ class OutputPane(FollowingLines):
 
 @lru_cache(maxsize=4096)
 def _rows_of(line: _Line, width: int, folded: bool, begin_ns: int | None) -> list[TextRow]:
-    """Return the rows of a line: one if folded, otherwise as many as it takes, behind its time."""
+    """Return the rows of a line, behind its time: one of output that is folded."""
     mark, style = "", PLAIN
     time = "" if begin_ns is None else f"{units.clock(max(0, line.t - begin_ns) / 1e9):>7}  "
     if time and width >= _LEAST_WIDTH_WITH_TIME:
@@ -159,7 +159,8 @@ def _rows_of(line: _Line, width: int, folded: bool, begin_ns: int | None) -> lis
     elif line.stream != "stdout":
         style = MUTED
     room = max(1, width - len(mark))
-    parts = [cut_inside(line.text, room)] if folded else split_line(line.text, room)
+    is_cut = folded and isinstance(line, Output)
+    parts = [cut_inside(line.text, room)] if is_cut else split_line(line.text, room)
     return [((f"{' ' * len(mark) if n else mark}{part}", style),) for n, part in enumerate(parts)]
 
 

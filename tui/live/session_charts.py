@@ -12,7 +12,7 @@ from dlmon.figures.session.phases import doing_text
 from dlmon.figures.session.progress import throughput_texts
 from dlmon.figures.session.tables import newest_text, value_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
-from dlmon.records import Alert
+from dlmon.records import Alert, Status
 from dlmon.session.gaps import GapKind
 from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric
 from dlmon.session.session import Session
@@ -32,7 +32,8 @@ from tui.machine.machine import MachineCharts
 from tui.machine.view import MachineView, gpus_that_train
 from tui.metrics.curve_chart import HUES, CurveChart, picture_of, title_of
 from tui.screens.chart_screen import ChartsScreen
-from tui.widgets.chart import Chart, ChartPicture
+from tui.widgets.chart import Chart, ChartPicture, Dot
+from tui.widgets.lines import BAD
 
 _BUCKET_NS = 1_000_000_000
 _THROUGHPUT = "Throughput"
@@ -265,6 +266,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         goes_on=source.running,
         is_here=source.is_here and source.running,
         ranks=session.trainers.ranks,
+        has_failed=snapshot.result is not None and snapshot.result.status == Status.FAILED,
     )
 
 
@@ -291,18 +293,19 @@ class LossChart(CurveChart):
         cursor_label: str,
         epoch_noun: str,
         shared: TimeAxis,
+        times: TimeLabels,
     ) -> None:
         """Draw a metric.
 
-        `axis` has the columns of this chart, `shared` those of all charts. The marks, shades and
-        cursor come from the picture `below`.
+        `axis` has the columns of this chart, `shared` those of all charts; the labels of its
+        `times` stand in the border. The marks, shades and cursor come from the picture `below`.
         """
         self.axes = shared, axis
         name = shown_metric(learning, chosen)
         metric = None if name is None else learning.metrics[name]
-        title = title_of(name or LOSS)
+        title, ruler = title_of(name or LOSS), self.ruler_of(times)
         if metric is None:
-            self.set_titles(title, right="")
+            self.set_titles(title, right="", ruler=ruler)
         else:
             right, trend = newest_text(metric, epoch_noun)
             if below.cursor is not None:
@@ -311,14 +314,19 @@ class LossChart(CurveChart):
             number = (
                 f"O shows {metric_in_words(following)}" if following and following != name else ""
             )
-            self.set_titles(title, number, right, (trend,) if trend else ())
+            self.set_titles(title, number, right, (trend,) if trend else (), ruler)
         curves, reason = [], NOT_SEEN if is_running else NEVER_SEEN
         if metric is not None:
             curves = [(_LOSS_HUE, curve_of(metric, 0))]
             end_ns = metric.series.end_ns
             is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
             reason = "" if is_coming else "no value in this time"
-        self.show(picture_of(curves, axis, below, reason))
+        picture = picture_of(curves, axis, below, reason)
+        if metric is not None and metric.why and not picture.reason:
+            last_ns = metric.series.end_ns or 0
+            mark = Dot(axis.column_of(last_ns), metric.series.newest or 0.0, f"✗ {metric.why}", BAD)
+            picture = replace(picture, dots=(*picture.dots, mark))
+        self.show(picture)
 
 
 def newest_metric(learning: Learning, chosen: str | None, epoch_noun: str) -> tuple[str, ...]:

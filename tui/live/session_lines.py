@@ -127,6 +127,8 @@ def _state(snapshot: Snapshot, status: str, headline: Headline | None) -> TextRo
 
 _MARK, _ADVICE = "▌ ", "→ "
 _MOST_ROWS = 4
+LEAST_VERDICT = 2
+"""The verdict of a run that is over is shown in more rows than this."""
 # In a single row, advice is cut to the room that is left, or left out below this width.
 _LEAST_ADVICE = 20
 _DONE = f"bold {GOOD}"
@@ -159,7 +161,7 @@ class LimitLine(Lines):
         """
         if headline is None:
             return []
-        if verdict and height > 2:
+        if verdict and height > LEAST_VERDICT:
             status, figure, *compared = verdict
             runs = ((status, _DONE), (figure, STRONG), *((text, PLAIN) for text in compared))
             row = ((_MARK, _DONE), *fitting(runs, width - cell_len(_MARK)))
@@ -175,6 +177,9 @@ class LimitLine(Lines):
             runs = ((headline.title, style), *((text, PLAIN) for text in headline.reasons[:1]))
             left = room - sum(cell_len(text) + APART for text, _ in runs)
             brief = f"{_ADVICE}{advice.partition(': ')[0]}" if advice else ""
+            if brief and left < _LEAST_ADVICE:
+                # What to do goes before why.
+                runs, left = runs[:1], room - cell_len(headline.title) - APART
             texts = wrapped(brief, left, 1) if left >= _LEAST_ADVICE else []
             rows = [fitting((*runs, *((text, PLAIN) for text in texts)), room)]
         else:
@@ -248,7 +253,7 @@ class ProgressLine(GrowingLines):
         """Return a problem, the result, or the progress with a notice.
 
         `reading` replaces all of that while the log is still being read. What the headline says
-        isn't said again. No time is left of a run that `is_past`.
+        isn't said again. No time is left of a run that `is_past`, or that is of no use.
         """
         if reading:
             text = f"{reading}; the screen shows {units.clock(snapshot.elapsed_s)}"
@@ -260,7 +265,8 @@ class ProgressLine(GrowingLines):
         if result is not None:
             style = BAD if result.status == Status.FAILED else PLAIN
             return [((ended_text(result), style),)]
-        times = "" if is_past else times_left(snapshot, width >= _WIDE)
+        is_bad = headline is not None and headline.tone is Tone.BAD
+        times = "" if is_past or is_bad else times_left(snapshot, width >= _WIDE)
         row = _progress_row(snapshot, times, width)
         is_said = headline is not None and headline.rule in (*STANDS, OPENING)
         text = "" if is_said else pause_text(snapshot)
@@ -295,7 +301,7 @@ def _progress_row(snapshot: Snapshot, times: str, width: int) -> TextRow:
 _TIME, _STEP, _LONGEST, _HERE = "Time  ", "Step  ", "Longest pause  ", "Pause here  "
 # The number of parts that are named besides the steps.
 _LARGEST = 3
-_LONGEST_BREAKDOWN, _SHORTEST_BREAKDOWN = 40, 10
+_LONGEST_BREAKDOWN, _SHORTEST_BREAKDOWN = 120, 10
 # From the largest part to the smallest, for terminals without colours.
 _GLYPHS = "█▓▒░·"
 

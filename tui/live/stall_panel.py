@@ -6,7 +6,10 @@ from dlmon.figures.session.headline import Headline
 from dlmon.figures.session.stall import Stall, stall_of
 from dlmon.session.limits.evidence import STANDS
 from dlmon.session.snapshot import Snapshot
+from tui.live.output_pane import split_line
 from tui.widgets.lines import BAD, MUTED, PLAIN, GrowingLines, TextRow, fitting, shows, wrapped
+
+_HANGING = " " * 8
 
 
 class StallPanel(GrowingLines):
@@ -14,14 +17,21 @@ class StallPanel(GrowingLines):
 
     DEFAULT_CSS = "StallPanel { height: auto; padding: 0 1; display: none; }"
     DEFAULT_CLASSES = "panel -bad"
-    MOST_ROWS = 7
+    MOST_ROWS = 8
 
     def rows(self, width: int, height: int, stall: Stall) -> list[TextRow]:
         numbered = zip(stall.source_lines, stall.source, strict=True)
-        rows: list[TextRow] = [((text, BAD if row[2] else PLAIN),) for text, row in numbered]
+        rows: list[TextRow] = []
+        for text, (_, _, is_here) in numbered:
+            # The line that matters is wrapped, the others are cut.
+            parts = split_line(text, width if len(text) <= width else max(1, width - len(_HANGING)))
+            for part in parts if is_here else [text]:
+                indent = _HANGING if part is not parts[0] and is_here else ""
+                rows.append(((f"{indent}{part}", BAD if is_here else PLAIN),))
         rows += [((text, PLAIN),) for text in wrapped(stall.waits_for, width, 1)]
-        meanwhile = tuple((text, MUTED) for text in stall.meanwhile)
-        return [*rows, fitting(meanwhile, width)] if meanwhile else rows
+        first, *more = stall.meanwhile or ("",)
+        meanwhile = tuple((text, MUTED) for text in (f"mean {first}", *more))
+        return [*rows, fitting(meanwhile, width)] if first else rows
 
     _show = shows(rows)
 
@@ -32,5 +42,5 @@ class StallPanel(GrowingLines):
         self.display = stall is not None
         if stall is not None:
             keys = "S all stacks" if snapshot.pause is not None else ""
-            self.set_titles(stall.place, keys, stall.note)
+            self.set_titles(stall.file, keys, stall.note)
             self._show(stall)

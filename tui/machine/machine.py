@@ -436,6 +436,10 @@ class MachineCharts(Widget):
             return [disk_reading, memory_reading] if self._below else [memory_reading, disk_reading]
         if self._below and len(view.gpus) == 1:
             curves = [partial(gpu_curve, gpu=main, label=label) for label in _CURVES]
+            if view.has_failed and view.facts_of(main).memory_mib:
+                name = f"GPU {main.index}"
+                curves.insert(0, partial(gpu_curve, gpu=main, label="memory", name=name))
+                return [*curves[:1], partial(gpu_reading, gpu=main), *curves[1:]]
             return [partial(gpu_reading, gpu=main), *curves]
         gpus = view.gpus
         if self._below:

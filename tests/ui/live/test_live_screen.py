@@ -100,8 +100,8 @@ async def test_what_ends_a_run_is_asked_first_and_the_harmless_answer_is_the_def
     async with show_session(recorded_session("training"), size=NARROW, repeatable=True) as shown:
         for asks, says in (
             ("s", "Stop this run?"),
-            ("a", "The session is still running."),
-            ("q", "The session is still running."),
+            ("a", "cifar10-cnn is still training."),
+            ("q", "cifar10-cnn is still training."),
         ):
             for key in ("enter", "q"):
                 await shown.press(asks)
@@ -406,7 +406,7 @@ async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_in
         await shown.press("escape", "q")
         assert "Leave it running" in shown.text
         await shown.press("escape", "a")
-        assert "The script is still running." in shown.text
+        assert "train.py is still running." in shown.text
         assert "it may save if it handles SIGTERM; else as by Ctrl-C" in shown.text
         assert "series" not in shown.text
         await shown.press("escape", "question_mark")
@@ -498,7 +498,7 @@ async def test_what_limits_a_run_and_what_to_do_have_a_row_each(show_session):
             await shown.resize(*size)
             limit, advice = shown.rows("LimitLine")
             assert "GPU-BOUND 97 %" in limit
-            assert "→ only less work helps" in advice
+            assert "→ a smaller model" in advice
 
 
 async def test_what_is_painted_first_is_the_session_and_no_empty_frame(tmp_path, monkeypatch):

@@ -132,7 +132,7 @@ def test_no_line_of_a_broken_text_is_too_wide(text, width, most):
 
 
 def test_the_time_of_one_epoch_has_no_spread_and_says_that_it_compiled():
-    for nearest, second in (("first epoch includes compile", BEFORE), (NEAREST, BEFORE)):
+    for nearest, second in (("first epoch with compile", BEFORE), (NEAREST, BEFORE)):
         first, after = shown(EpochHeadline(), TRAINING, nearest, BEFORE, width=36, height=2)
         assert (first, after) == ("10.7 s   compile included", second)
     assert "±" in shown(EpochHeadline(), COMPLETED, "", width=70, height=2)[0]
@@ -242,8 +242,8 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
         "▌ WAITING  the steps wait for nothing that is measured",
     ]
     assert limited(NOT_CLEAR, 80) == [
-        "▌ STEPS 74 %  of the time, parts not measured, this run 1.1 of 4 cores",
-        "▌             → profile its next steps (P, dlmon profile)",
+        "▌ NOT CLEAR  steps 74 % (parts not measured) and start 14 % of the time",
+        "▌            → profile its next steps (P, dlmon profile)",
     ]
 
 
@@ -400,7 +400,7 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
     parts = StepParts(1, 1, 100, forward_us=30, backward_us=50)
     measured = replace(paused, judged_parts=parts)
     _, step, last = shown(BreakdownLine(), measured, width=116, height=3)
-    bar = "▓" * 12 + "█" * 20 + "▒" * 8
+    bar = "▓" * 18 + "█" * 29 + "▒" * 12
     assert step == f"Step  {bar}  ▓ forward 30 %  █ backward 50 %  ▒ your code 20 %"
     assert last == longest
     assert len(shown(BreakdownLine(), measured, width=116, height=1)) == 1

@@ -68,7 +68,7 @@ async def test_the_last_line_says_where_it_is_and_how_fast_it_plays(play):
         assert "replay 0.25×" in played.line
         await played.press("space")
         await played.pass_s(2.0)
-        assert played.line.split()[:3] == ["replay", "paused", "00:02"]
+        assert played.line.split()[:3] == ["paused,", "0.25×", "00:02"]
         assert "space Play" in played.footer
         await played.press("q")
         (left,) = played.app.asked
@@ -130,8 +130,8 @@ async def test_epochs_and_stalls_are_ticks_on_the_slider(play):
 def test_a_stall_is_a_tick_on_the_slider_and_too_many_epochs_are_none():
     stall, epochs = Mark(50, MarkKind.STALL, 2.0), [Mark(n, MarkKind.EPOCH, n) for n in range(90)]
     player = SimpleNamespace(marks=[*epochs, stall], start_ns=0, end_ns=100)
-    bar = "".join(text for text, _ in _with_ticks((("─" * 20, ""),), player))
-    assert bar == "─" * 10 + "!" + "─" * 9
+    bar = "".join(text for text, _ in _with_ticks((("─" * 20, ""),), player, 0.25))
+    assert bar == "─" * 5 + "●" + "─" * 4 + "!" + "─" * 9
 
 
 async def test_a_time_that_is_typed_at_once_is_gone_to(play):

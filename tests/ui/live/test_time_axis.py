@@ -67,8 +67,9 @@ async def test_a_click_sets_the_cursor_in_any_chart(show_session):
             await shown.pilot.click(chart, offset=(1 + Chart.AXIS_WIDTH + cell, 3))
             await shown.pilot.pause()
             assert cursors(shown) == {2 * cell}
-            # Of this young run, a column is a fifth of a second.
-            assert instants(shown) == {f"00:{2 * cell // 5:02}"}
+            run, count = shown.screen.run, shown.screen.plot_columns
+            column_s = shown.screen.window.axis(run, count).column_ns / 1e9
+            assert instants(shown) == {f"00:{int(2 * cell * column_s):02}"}
 
 
 async def test_the_cursor_stays_at_its_instant_while_the_run_goes_on(show_session, clock):

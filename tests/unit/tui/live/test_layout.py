@@ -27,8 +27,10 @@ STATES = {
     "failed at once": RunContent(trains=False, output_lines=4, is_running=False, has_figure=False),
     "beside others": replace(FIRST, has_processes=True),
     "recording": RunContent(trains=False, gpus=2, has_figure=False),
+    "failed": replace(FIRST, has_failed=True, is_running=False, output_lines=0),
 }
 LEFT, RIGHT = "throughput machine", "comparison step loss"
+BROAD_LEFT = "throughput loss machine"
 EXPECTED = {
     "starting": ["step machine | output"] * 3,
     "starting silently": ["step machine | "] * 3,
@@ -37,36 +39,37 @@ EXPECTED = {
     "first run": [
         f"{LEFT} | {RIGHT}",
         f"{LEFT} epochs | {RIGHT} output",
-        f"{LEFT} epochs | {RIGHT} output",
+        f"{BROAD_LEFT} | comparison step epochs output",
     ],
     "second run": [
         f"{LEFT} | comparison loss epochs",
         f"{LEFT} epochs | {RIGHT} output",
-        f"{LEFT} epochs | {RIGHT} output",
+        f"{BROAD_LEFT} | comparison step epochs output",
     ],
     "published": [
         f"{LEFT} | comparison loss epochs",
         f"{LEFT} epochs | comparison loss output",
-        f"{LEFT} epochs | {RIGHT} output",
+        f"{BROAD_LEFT} | comparison step epochs output",
     ],
     "no GPU": [
         f"{LEFT} | {RIGHT}",
         f"{LEFT} epochs | {RIGHT} output",
-        f"{LEFT} epochs | {RIGHT} output",
+        f"{BROAD_LEFT} | comparison step epochs output",
     ],
     "no epochs": [
         f"{LEFT} | {RIGHT}",
         f"{LEFT} | {RIGHT} output",
-        f"{LEFT} | {RIGHT} output",
+        f"{BROAD_LEFT} | comparison step output",
     ],
     "silent": [f"{LEFT} | comparison step output"] * 3,
     "failed at once": ["machine | output"] * 3,
     "beside others": [
         f"{LEFT} | {RIGHT}",
         f"{LEFT} epochs | {RIGHT} output",
-        f"{LEFT} epochs | {RIGHT} output processes",
+        f"{BROAD_LEFT} | comparison step epochs output processes",
     ],
     "recording": ["machine | "] * 3,
+    "failed": ["machine | loss"] * 3,
 }
 
 
@@ -107,11 +110,13 @@ def test_a_chart_that_hardly_moves_leaves_its_room_and_output_takes_what_it_has(
     assert short[Panel.OUTPUT].height < long[Panel.OUTPUT].height
 
 
-def test_on_a_large_screen_no_row_of_a_table_is_empty_while_a_chart_could_have_it():
+def test_on_a_large_screen_flat_charts_leave_their_room_to_the_loss_and_tables_to_the_output():
     content = replace(FIRST, epochs=2, bars=9, flat=frozenset({Panel.THROUGHPUT, Panel.MACHINE}))
     regions, rows = arrange_panels(content, *LARGE), panel_rows(content, LARGE[1])
-    for panel in (Panel.EPOCHS, Panel.OUTPUT):
+    for panel in (Panel.THROUGHPUT, Panel.MACHINE, Panel.EPOCHS):
         assert regions[panel].height <= rows[panel].most
+    assert regions[Panel.LOSS].height > rows[Panel.THROUGHPUT].most
+    assert regions[Panel.OUTPUT].height > rows[Panel.OUTPUT].most
 
 
 def test_a_machine_that_is_not_read_has_no_panel():

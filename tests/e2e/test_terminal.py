@@ -212,7 +212,7 @@ def test_from_home_a_run_is_started_left_running_found_and_stopped(
     shell.wait_for("Throughput", "training", "mnist-mlp-small")
     log = Log(the_log_in(directory))
     shell.press("q")
-    shell.wait_for("The session is still running.")
+    shell.wait_for("is still training.")
     shell.press("d")
     shell.wait_for("2 of 20")
     # The filter is as it was left; q would be a letter of it.
@@ -270,7 +270,7 @@ def test_a_run_that_is_left_running_goes_on_without_its_terminal(run_on_screen):
     shell, log = run_on_screen(epochs=MANY)
     shell.wait_for(TRAINING)
     shell.press("q")
-    shell.wait_for("The session is still running.")
+    shell.wait_for("is still training.")
     shell.press("d")
     shell.wait_for("is still running; dlmon attach", "exit code: 0")
     shell.close()
@@ -316,7 +316,7 @@ def test_a_suspended_screen_gives_the_terminal_back_and_catches_up(run_on_screen
     eventually(lambda: epoch_on(shell) > reached + 1, "the screen to catch up")
     shell.wait_until_it_takes_keys()
     shell.press("q")
-    shell.wait_for("The session is still running.")
+    shell.wait_for("is still training.")
     shell.press("s")
     shell.wait_for("back with 130")
     assert log.wait_for_end().status == "stopped"
@@ -347,7 +347,7 @@ def test_a_screen_that_was_stopped_unasked_takes_keys_and_gives_the_terminal_bac
         shell.wait_for("Throughput", "s Stop", without="Stopped")
         shell.wait_until_it_takes_keys()
     shell.press("q")
-    shell.wait_for("The session is still running.")
+    shell.wait_for("is still training.")
     shell.press("s")
     shell.wait_for("stopped; recorded in")
     assert log.wait_for_end().status == "stopped"

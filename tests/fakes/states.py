@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import tempfile
 import time
@@ -692,8 +693,11 @@ def _with_traceback() -> list[Record]:
 
 def _waiting(sample: Machine) -> Machine:
     """Return a sample of a machine on which the run waits."""
-    gpus = [replace(gpu, utilization_pct=0, power_w=71.0) for gpu in sample.gpus or ()]
-    return replace(sample, gpus=tuple(gpus))
+    idle = {"utilization_pct": 0, "power_w": 24.0, "sm_mhz": 139, "throttle": ()}
+    gpus = [replace(gpu, **idle, temperature_c=44) for gpu in sample.gpus or ()]
+    cpu = sample.cpu and replace(sample.cpu, pct=4.0)
+    process = sample.process and replace(sample.process, cpu_pct=2.0, busiest_thread_pct=2.0)
+    return replace(sample, gpus=tuple(gpus), cpu=cpu, process=process)
 
 
 def _earlier(days: int, **options) -> list[Record]:
@@ -733,7 +737,7 @@ STATES: dict[str, State] = {
     # What can go wrong beside it.
     "power-cap": State(_with_samples(_TRAINING, _slowed)),
     "lost-gpu": State(_with_samples(_TRAINING, partial(_unanswered, "lost"), last=6)),
-    "nan-loss": State(recorded_session("training", ended=2, nan_loss=True)),
+    "nan-loss": State(_own_script(ended=2, nan_loss=True)),
     # Machines.
     "no-gpu": State(recorded_session("training", gpus=0)),
     "unsupported-gpu": State(_with_samples(_TRAINING, partial(_unanswered, "not supported"))),
@@ -884,7 +888,9 @@ async def _open_sessions(stage: Stage, *keys: str) -> None:
 
 async def _push_starting(stage: Stage) -> None:
     sentence = "starting the session: waiting for the sensors …"
-    stage.app.push_screen(StartingScreen(sentence, lambda waiting: asyncio.sleep(0), DONE))
+    clock = itertools.chain((0.0,), itertools.repeat(4.0)).__next__
+    work = lambda waiting: asyncio.sleep(0)  # noqa: E731
+    stage.app.push_screen(StartingScreen(sentence, work, DONE, clock=clock))
 
 
 _OF_A_SESSION = (

@@ -100,7 +100,7 @@ async def test_whoever_leaves_a_run_is_asked_where_the_question_can_be_seen(
         assert isinstance(app.screen, LiveScreen)
         await pilot.press("ctrl+q")
         await until(pilot, lambda: isinstance(app.screen, QuitScreen))
-        assert "The session is still running." in screen_text(app)
+        assert "cifar10-cnn is still training." in screen_text(app)
         assert not says_so(app)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, LiveScreen))

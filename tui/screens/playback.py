@@ -104,24 +104,25 @@ class PlaybackLine(Lines):
 
 
 def _position(player: Player, room: int) -> TextRow:
-    state = f"replay {speed_text(player.speed)}" if player.is_playing else "replay paused"
+    speed = speed_text(player.speed)
+    state = f"replay {speed}" if player.is_playing else f"paused, {speed}"
     state = "replay ended" if player.is_over else state
     position_ns, length_ns = player.now() - player.start_ns, player.end_ns - player.start_ns
     at, end = (units.clock(ns / 1e9) for ns in (position_ns, length_ns))
-    end += ", running" if player.is_growing else ""
+    end += " so far" if player.is_growing else ""
     cells = room - max(_STATE_CELLS, len(state)) - len(at) - len(end) - 3
     share = position_ns / length_ns if length_ns > 0 else 0.0
     bar = bar_on_track(share, max(_SHORTEST_BAR, min(_LONGEST_BAR, cells)))
     return (
         (f"{state:<{_STATE_CELLS}}", STRONG),
         (f" {at} ", PLAIN),
-        *_with_ticks(bar, player),
+        *_with_ticks(bar, player, share),
         (f" {end}", PLAIN),
     )
 
 
-def _with_ticks(bar: TextRow, player: Player) -> TextRow:
-    """Draw the ends of epochs and the stalls into a bar, unless they would fill it."""
+def _with_ticks(bar: TextRow, player: Player, share: float) -> TextRow:
+    """Draw the position, the ends of epochs and the stalls, unless they would fill the bar."""
     cells = [(character, style) for text, style in bar for character in text]
     length_ns = max(1, player.end_ns - player.start_ns)
     for kind, tick in _TICKS.items():
@@ -129,6 +130,8 @@ def _with_ticks(bar: TextRow, player: Player) -> TextRow:
         if len(times) <= len(cells) // 2:
             for t in times:
                 cells[min((t - player.start_ns) * len(cells) // length_ns, len(cells) - 1)] = tick
+    if cells:
+        cells[min(int(share * len(cells)), len(cells) - 1)] = ("●", STRONG)
     return tuple(cells)
 
 

@@ -25,14 +25,14 @@ class _Wording(NamedTuple):
 
 
 _RUN = _Wording(
-    "The session is still running.",
+    "{} is still training.",
     "Stop this run?",
     "after the current batch; its results are kept",
     "it keeps training; dlmon attach shows it again",
     "a new run starts with the same options",
 )
 _SCRIPT = _Wording(
-    "The script is still running.",
+    "{} is still running.",
     "Stop this script?",
     "it may save if it handles SIGTERM; else as by Ctrl-C",
     "the script goes on; dlmon attach shows it again",
@@ -44,13 +44,16 @@ _RECORDING = _Wording(
     "what is recorded is kept",
     "it goes on; dlmon attach shows it again",
 )
+_LONGEST_NAME = 30
 _STOP = AnswerButton("stop", "s", "Stop it", "", "error", "Stop")
 
 
 def _wording_of(header: SessionHeader) -> _Wording:
     if header.is_machine_recording:
         return _RECORDING
-    return _SCRIPT if header.is_script else _RUN
+    words = _SCRIPT if header.is_script else _RUN
+    name = clean(header.workload, _LONGEST_NAME)
+    return words._replace(still_runs=words.still_runs.format(name))
 
 
 class QuitScreen(QuestionScreen):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from dlmon.figures import units
 from tui.screens.base import HELP, BaseScreen
 
 
@@ -27,6 +29,7 @@ class StartingScreen(BaseScreen):
             cancels it.
         exit_code: dlmon's exit code if the user leaves this screen and it is the first.
         details: shows the details of the session that are known already.
+        clock: returns the time in seconds.
     """
 
     DEFAULT_CSS = """
@@ -52,19 +55,27 @@ class StartingScreen(BaseScreen):
         work: Callable[[StartingScreen], Coroutine[Any, Any, None]],
         exit_code: int,
         details: Widget | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self.exit_code = exit_code
         self._sentence, self._work, self._details = sentence, work, details
+        self._clock, self._begun_s = clock, clock()
 
     def compose_parts(self) -> ComposeResult:
         if self._details is not None:
             yield self._details
-        yield Static(Content(self._sentence), id="waiting")
+        yield Static(self._waiting, id="waiting")
+
+    @property
+    def _waiting(self) -> Content:
+        lasts = units.short_clock(self._clock() - self._begun_s)
+        return Content(f"{self._sentence}  {lasts}")
 
     def on_mount(self) -> None:
         # By way of the app's queue: the screen is painted only after that is read.
         self.app.call_later(self.call_after_refresh, self._begin)
+        self.set_interval(1.0, lambda: self.show_text(self._sentence))
 
     def _begin(self) -> None:
         if self.is_attached:
@@ -90,8 +101,9 @@ class StartingScreen(BaseScreen):
             self.take_out_of_queue()
 
     def show_text(self, sentence: str) -> None:
+        self._sentence = sentence
         for waiting in self.query("#waiting").results(Static):
-            waiting.update(Content(sentence), layout=False)
+            waiting.update(self._waiting, layout=False)
 
 
 Read = TypeVar("Read")

@@ -246,7 +246,7 @@ def _put_dots(plot: list[_Row], picture: ChartPicture) -> None:
         if dot.low is not None and dot.high is not None:
             for row in plot[row_at(dot.high) : (row_at(dot.low) or 0) + 1]:
                 row.put(x, "│", dot.tone)
-        plot[y].put(x, dot.marker, dot.tone)
+        plot[y].put(x, dot.marker[: len(plot[y].text) - x], dot.tone)
 
 
 def _middle_row(picture: ChartPicture, height: int) -> int | None:
@@ -340,18 +340,18 @@ def _row(label: str, row: _Row, backgrounds: Sequence[str]) -> TextRow:
 
 
 _SHARES = {LINE: 100, AREA: 60, BAND: 60}
-"""The opacity of each part, in %; that of an area at its top."""
-_LEAST_AREA = 20
-"""The opacity of an area at its bottom, in %."""
+"""The opacity of each part, in %."""
+_HUE_ITSELF = 0.6
+"""The level of a filled area at which it has the hue of the quantity."""
 _LOW_SHARE, _HIGH_SHARE = 0.5, 0.4
 """The share of the background at the bottom of a filled area, of the foreground at its top."""
 
 
 def shaded(hue: Color, level: float, low: Color, high: Color) -> Color:
-    """Return a hue at a level from 0 to 1: dark at first, the hue itself at 0.6, then bright."""
-    if level < 0.6:
-        return hue.blend(low, _LOW_SHARE * (1 - level / 0.6))
-    return hue.blend(high, _HIGH_SHARE * (level - 0.6) / 0.4)
+    """Return a hue at a level from 0 to 1: dark at first, then the hue itself, then bright."""
+    if level < _HUE_ITSELF:
+        return hue.blend(low, _LOW_SHARE * (1 - level / _HUE_ITSELF))
+    return hue.blend(high, _HIGH_SHARE * (level - _HUE_ITSELF) / (1 - _HUE_ITSELF))
 
 
 class Chart(Lines):
@@ -447,8 +447,9 @@ class Chart(Lines):
                 return super().style_of(plain_hue, y)
             level = 1 - y / max(1, self.size.height - 1)
             if tone == AREA:
-                share = round(_LEAST_AREA + (share - _LEAST_AREA) * level)
-            if self.filled and not is_ansi:
+                # Below its line it is no brighter than that.
+                level *= _HUE_ITSELF
+            if (self.filled or tone == AREA) and not is_ansi:
                 variables = self.app.theme_variables
                 hue, *ends = (
                     Color.parse(variables[name])

@@ -73,8 +73,5 @@ def explain(app: BaseApp) -> None:
 
     topics = getattr(app.screen, "topics", ())
     if topics:
-        keys = keys_of(app)
-        key_names = {key for action in keys for key in action.keys.split()}
         steps = getattr(app.screen, "first_steps", ())
-        first = tuple(step for step in steps if step[0][0].isupper() or step[0] in key_names)
-        app.push_screen(HelpScreen(keys, topics, first))
+        app.push_screen(HelpScreen(keys_of(app), topics, steps))

@@ -142,7 +142,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
 
     CSS_PATH = "live.tcss"
     ALLOW_IN_MAXIMIZED_VIEW = (
-        "TopLine, FilterField, ProgressLine, PlaybackLine, KeyFooter, TooSmall"
+        "TopLine, LimitLine, FilterField, ProgressLine, PlaybackLine, KeyFooter, TooSmall"
     )
     # The app's breakpoints, and two more for layouts of this screen.
     VERTICAL_BREAKPOINTS = [  # noqa: RUF012

@@ -410,7 +410,7 @@ async def test_it_is_named_by_what_counts_its_batches_and_to_stop_it_means_to_in
         assert "it may save if it handles SIGTERM; else as by Ctrl-C" in shown.text
         assert "series" not in shown.text
         await shown.press("escape", "question_mark")
-        assert "Stops what runs, once that is confirmed." in shown.text
+        assert "s      Stop" in shown.text
         assert "current batch" not in shown.text.partition("On this screen")[0]
         assert shown.supervisor.words == []
 

@@ -56,7 +56,7 @@ async def test_the_last_line_says_where_it_is_and_how_fast_it_plays(play):
         assert "space Pause" in played.footer
         # It plays on under another screen, whose help promises no question before leaving.
         await played.press("question_mark")
-        assert "Pauses the replay" in played.text
+        assert "space  Pause" in played.text
         assert "asks first" not in played.text.partition("On this screen")[0]
         await played.pass_s(1.0)
         await played.press("escape")

@@ -289,6 +289,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value < 999_999.5 else _scaled(value / 1e6, ("M", "G", "T"))
 
 
+def millions(value: float) -> str:
+    """Write a number in millions, for a column: 0.10 M, 1.34 M, 146 M."""
+    return f"{_three_digits(value / 1e6)} M"
+
+
 def day_and_time(wall: float) -> str:
     """Write a wall time in the local zone, to the minute; a dash if it is out of range."""
     return _local(wall, "%Y-%m-%d %H:%M")

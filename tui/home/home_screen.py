@@ -22,7 +22,7 @@ from dlmon.options.script import last_script
 from dlmon.records.sanitize import clean
 from dlmon.session.source import MachineSource
 from dlmon.system.this_host import host_name
-from tui.home.panels import HostsPanel, ScriptPanel
+from tui.home.panels import NamesPanel, ScriptPanel
 from tui.home.workload_list import WorkloadList
 from tui.messages import RunScript, ShowSession, Train, TrainSeveral
 from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, THEME, BaseScreen, hidden
@@ -55,8 +55,8 @@ class CommandLine(Static):
         await self.run_action("screen.copy_command")
 
 
-# From this width on, the machine stands beside the options; from this height on, below them.
-_BROAD, _TALL = 160, 36
+# From this width on, the machine stands beside the options.
+_BROAD = 160
 # The border and the headings of the recent sessions.
 _FRAME_ROWS = 3
 
@@ -121,6 +121,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._script = ScriptPanel(id="script")
         self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")
+        self._pick = Vertical(self._filter, self._list, id="pick")
+        self._names = NamesPanel(id="names")
         self._is_complete = False
         self._early_request: type[Train] | None = None
         # Made after the first paint.
@@ -128,7 +130,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._machine: MachinePanel
         self._recent: RecentList
         self._form: RunForm
-        self._hosts: HostsPanel
+        self._hosts: NamesPanel
         self._command: CommandLine
         self._beside: tuple[Vertical, Vertical]
 
@@ -141,10 +143,11 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Lay out the script and the workloads alone, for the first paint."""
         self._filter.display = False
         self._script.show(last_script())
+        self._names.show("Workloads", [w.name for w in self._workloads], "/ chooses one")
+        self._pick.display = False
         yield self._script
-        with Horizontal(id="below"), Vertical(id="pick"):
-            yield self._filter
-            yield self._list
+        yield self._names
+        yield Horizontal(self._pick, id="below")
 
     def on_mount(self) -> None:
         # By way of the app's queue: the screen is painted only after that is read.
@@ -165,9 +168,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._recent = RecentList(self._wall_clock)
         self._form = RunForm(self._configured)
         self._command = CommandLine(id="command")
-        self._hosts = HostsPanel(id="hosts")
+        self._hosts = NamesPanel(id="hosts")
         hosts = [*(f"{GROUP_MARK}{name}" for name in self._groups), *configured_hosts()]
-        self._hosts.show(hosts)
+        self._hosts.show("Hosts", hosts, f"{len(hosts)} known")
         self._hosts.display = bool(hosts)
         self._beside = (
             Vertical(self._form, self._command, self._about, id="run"),
@@ -175,7 +178,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         )
         with self.app.batch_update():
             self.remove_class("-first")
-            await self.mount(self._recent, after=self._script)
+            await self.mount(self._recent, before=self._names)
             await self.query_one("#below").mount(Container(*self._beside, id="beside"))
             await self.mount(*self.compose_frame())
             self._is_complete = True
@@ -202,6 +205,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.call_after_refresh(self._arrange)
 
     def on_descendant_focus(self) -> None:
+        if self.focused is self._names:
+            self._pick.display = True
+            self.set_focus(self._list)
         self._arrange()
 
     @property
@@ -212,19 +218,19 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         return self._is_complete and self.focused is not None and self.focused in self._form.stops
 
     def _arrange(self) -> None:
-        """Show the options while a workload is chosen, else the machine; both if they fit.
+        """Show the workloads and their options while one is chosen, else their names in a row.
 
-        Beside the machine, or while a workload is chosen, there is room for its description too.
+        The machine stands beside them if it fits.
         """
         if self.focused is None:
             self._script.focus()
+        self.set_class(self._is_choosing, "-choosing")
+        self._pick.display = self._is_choosing
+        self._names.display = not self._is_choosing
         if self._is_complete:
             run, here = self._beside
-            is_broad = self.size.width >= _BROAD
-            here.display = is_broad or not self._is_choosing
-            is_stacked = not (is_broad or self._is_choosing) and self.size.height >= _TALL
-            run.display = self._is_choosing or is_broad or is_stacked
-            self.set_class(is_stacked, "-stacked")
+            here.display = self.size.width >= _BROAD or not self._is_choosing
+            run.display = self._is_choosing
 
     def on_screen_suspend(self) -> None:
         """Stop sampling, unless the screen on top needs these sensors."""
@@ -315,7 +321,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def _choice(self) -> tuple[str, Callable[[], None]]:
         """What Enter does where the focus is: its name, and the function."""
         if self.focused is self._script:
-            return "Run" if last_script() is not None else "Type", self._run_script
+            return "Run", self._run_script
         if self._is_complete and self.focused is self._recent:
             return "Open", self._open_recent
         if self._is_complete and self.focused is self._hosts:
@@ -365,7 +371,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._form.reset()
 
     def action_filter(self) -> None:
-        self._filter.display = True
+        self._filter.display = self._pick.display = True
         self.set_focus(self._filter)
 
     def action_pick(self) -> None:
@@ -388,7 +394,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             options = self._form.stops if self._is_choosing else []
             hosts = [self._hosts] if self._hosts.display else []
             stops = [self._script, self._recent, self._list, *options, *hosts]
-            for part in self._beside:
+            for part in (self._pick, *self._beside):
                 # What is hidden can't get the focus.
                 part.display = True
         focused = self._list if self.focused is self._filter else self.focused

@@ -1,4 +1,4 @@
-"""Panels of the home screen: the last script, and the names of the known hosts."""
+"""Panels of the home screen: the last script, and names of workloads and of hosts."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class ScriptPanel(FocusableLines):
         return [fitting((("$ " + command, STRONG), (place, MUTED)), width)]
 
     def show(self, script: ScriptRun | None) -> None:
-        hint = "enter: type its command" if script is None else "enter runs it again, E edits it"
+        hint = "enter: run a script" if script is None else "enter runs it again, E edits it"
         self.set_titles("My script", hint)
         self._show(script)
 
     _show = shows(rows)
 
 
-class HostsPanel(FocusableLines):
-    """The names of the known hosts; `show` takes them."""
+class NamesPanel(FocusableLines):
+    """Names in a row, as many as fit; `show` takes a title, the names, and a note."""
 
     def rows(self, width: int, height: int, names: Sequence[str]) -> list[TextRow]:
         return [fitting(tuple((clean(name), PLAIN) for name in names), width)]
 
-    def show(self, names: Sequence[str]) -> None:
-        self.set_titles("Hosts", f"{len(names)} known")
+    def show(self, title: str, names: Sequence[str], note: str) -> None:
+        self.set_titles(title, note)
         self._show(names)
 
     _show = shows(rows)

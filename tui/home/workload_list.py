@@ -151,7 +151,9 @@ class WorkloadList(SteadyOptionList):
         name = Content(line.name)
         if words := self._typed.split():
             name = name.highlight_regex("|".join(map(re.escape, words)), style="bold underline")
-        figures = self._columns(units.count(line.parameters), self._last_results.get(line.name, ""))
+        figures = self._columns(
+            units.millions(line.parameters), self._last_results.get(line.name, "")
+        )
         room = self.scrollable_content_region.width - len(figures) - 1
         row = Content(f" {'▸' if highlighted else ' '} ") + name
         row = row.truncate(max(0, room), ellipsis=True, pad=True)

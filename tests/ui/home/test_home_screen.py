@@ -269,7 +269,7 @@ async def test_tab_goes_through_the_panels_and_enter_does_what_the_footer_says(
         write_log(log_dir, records, f"run-{number}")
     async with show_home((120, 40)) as shown:
         for focused, does in (
-            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "Type")),
+            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "Run")),
             *(("recent", "Open"), ("workloads", "Train")),
         ):
             await press(shown, "tab")
@@ -360,32 +360,34 @@ async def test_the_last_script_is_run_by_enter_and_a_log_does_not_tell_it(show_h
 
 
 @pytest.mark.parametrize(
-    ("size", "on_script", "on_workload"),
+    ("size", "on_workload"),
     [
-        ((80, 24), (False, True), (True, False)),
-        ((120, 40), (True, True), (True, False)),
-        ((200, 60), (True, True), (True, True)),
+        ((80, 24), (True, True, False)),
+        ((120, 40), (True, True, False)),
+        ((200, 60), (True, True, True)),
     ],
 )
-async def test_the_options_are_in_sight_where_they_fit_beside_the_machine(
-    show_home, size, on_script, on_workload
+async def test_the_workloads_and_their_options_are_in_sight_while_one_is_chosen(
+    show_home, size, on_workload
 ):
-    """The options, and the machine, while the script or a workload is chosen."""
+    """The machine stands beside them where it fits."""
     async with show_home(size) as shown:
 
         def in_sight():
-            parts = shown.screen._form, shown.screen._machine
+            parts = shown.screen._list, shown.screen._form, shown.screen._machine
             return tuple(part.size.height > 0 for part in parts)
 
         shown.screen.query_one("#script").focus()
         await press(shown)
-        assert in_sight() == on_script
+        assert in_sight() == (False, False, True)
         shown.screen.query_one(WorkloadList).focus()
         await press(shown)
         assert in_sight() == on_workload
         shown.screen.query_one("#script").focus()
         await press(shown)
-        assert in_sight() == on_script
+        assert in_sight() == (False, False, True)
+        await shown.pilot.click("#names")
+        assert in_sight() == on_workload
 
 
 async def test_all_options_are_set_to_their_defaults_again(show_home):

@@ -15,6 +15,7 @@ from dlmon.records import RunSeconds, SecondsPerEpoch, StepTime, Throughput
 
 # What writes a figure, and what it writes of each value; several arguments are a tuple.
 WRITTEN = {
+    units.millions: {101_770: "0.10 M", 1_337_002: "1.34 M", 60e6: "60.0 M", 146e6: "146 M"},
     units.seconds: {
         0: "0.00 s", 0.854: "0.85 s", 36.4: "36.4 s", 382.4: "382 s", 9.994: "9.99 s",
         9.996: "10.0 s", 99.94: "99.9 s", 99.96: "100 s", 12_345.6: "12,346 s",

@@ -14,7 +14,13 @@ def session(name, result):
     header = SimpleNamespace(wall=0.0)
     entry = SimpleNamespace(header=header)
     return SimpleNamespace(
-        name=name, result=result, change_text="", losses=(2.0, 1.0), entry=entry, is_bad=False
+        **dict.fromkeys(("result", "speed_or_result"), result),
+        name=name,
+        speed="",
+        change_text="",
+        losses=(2.0, 1.0),
+        entry=entry,
+        is_bad=False,
     )
 
 

@@ -153,7 +153,8 @@ def test_a_cell_is_written_for_people_and_an_unknown_one_is_no_zero(name, proces
 
 
 def test_in_place_of_an_unknown_command_stands_the_reason():
-    assert command_text(FOREIGN) == f"({OUTSIDE})"
+    assert command_text(FOREIGN) == f"(4.9 GiB on GPU 2: {OUTSIDE})"
+    assert command_text(replace(FOREIGN, gpus=())) == f"({OUTSIDE})"
     assert command_text(Process(1)) == "(unknown)"
     assert reasons_text(FOREIGN) == f"{OUTSIDE}: command, of this run"
     assert reasons_text(TRAINS) == ""

@@ -143,7 +143,7 @@ def test_who_uses_each_gpu_stands_in_its_row():
         assert ["ada train.py, " in row for row in drawn] == [number == 1 for number in range(8)]
     assert "ada train.py, serve  " in drawn[1]
     view = view_of(2, processes=rows)
-    assert view.users_of(view.gpus[1]) == ("4.6 GiB train.py ada", "serve")
+    assert view.users_of(view.gpus[1]) == ("ada 4.6 GiB train.py", "serve")
     assert replace(view, cursor_ns=BEGIN_NS).users_of(view.gpus[1]) == ()
     unnamed = view_of(2, processes=(Process(7, gpus=(1,), gpu_memory_mib=88),))
     assert unnamed.users_of(unnamed.gpus[1]) == ("88 MiB pid 7",)

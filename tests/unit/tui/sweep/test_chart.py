@@ -54,17 +54,25 @@ def test_an_axis_is_logarithmic_where_its_values_double(xs, doubling):
 
 
 def test_points_are_joined_and_labelled():
-    assert text(plot_rows([series(0.8, 0.4, 0.2)], 40, 7)) == [
+    assert text(plot_rows([series(0.8, 0.4, 0.1)], 40, 7)) == [
         "  0.8   ●⠒⠤⣀          ┊             ┊",
         "        ┊   ⠉⠒⠤⣀      ┊             ┊",
         "        ┊       ⠉⠒⠤⣀  ┊             ┊",
-        "  0.4 ┈┈┼┈┈┈┈┈┈┈┈┈┈┈⠉⠒●⠤⢄⣀⡀┈┈┈┈┈┈┈┈┈┼┈┈┈",
-        "        ┊             ┊   ⠈⠉⠑⠒⠢⠤⢄⣀⡀ ┊",
-        "        ┊             ┊           ⠈⠉●",
-        "    0   ┊             ┊             ┊",
+        "  0.4 ┈┈┼┈┈┈┈┈┈┈┈┈┈┈⠉⠒●⢄⣀┈┈┈┈┈┈┈┈┈┈┈┼┈┈┈",
+        "        ┊             ┊  ⠉⠑⠒⠤⣀⡀     ┊",
+        "        ┊             ┊       ⠈⠉⠒⠢⢄⣀┊",
+        "    0   ┊             ┊             ●",
     ]
     labels = picture([series(0.8, 0.4, 0.2)], 40).times.marks
     assert labels == ((4, "32"), (32, "64"), (60, "128"))
+
+
+def test_the_axis_begins_at_zero_unless_all_points_lie_far_above_it():
+    assert picture([series(0.8, 0.4, 0.1)], 40).bottom == 0
+    assert picture([series(0.5)], 40).bottom == 0
+    assert 0 < picture([series(0.41, 0.3, 0.28)], 40).bottom <= 0.28
+    # The bands of the points count too.
+    assert picture([series(0.41, 0.3, low=(0.4, 0.01), high=(0.42, 0.6))], 40).bottom == 0
 
 
 def test_a_combination_without_a_figure_parts_the_line():

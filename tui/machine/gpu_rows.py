@@ -56,7 +56,7 @@ TEMPERATURE, POWER = 8, 8
 _WITH_COLUMN = ("memory", "temp", "power", "clock")
 # The users of a GPU stand before its clock, where that leaves a history of this length; with more
 # room they take what a long history leaves.
-_LEAST_USERS, _USERS, _BEFORE_USERS, _SHORT_HISTORY = 14, 30, 2, 8
+_LEAST_USERS, _USERS, _BEFORE_USERS, _SHORT_HISTORY = 14, 32, 2, 8
 # From this room on, the memory has a history too.
 _ROOM_FOR_MEMORY, _MEMORY_HISTORY = 80, 16
 

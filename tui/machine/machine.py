@@ -73,6 +73,8 @@ _WIDE, _LEAST_WIDE_HEIGHT = 76, 20
 _LEAST_PROCESSES = 7
 # The rows of CPU and cores below GPUs, and of figures in their place.
 _LEAST_TOP, _MOST_TOP, _METERS_ALONE = 8, 16, 4
+# In a low panel, the figures below the cores have no frame: processes have its rows.
+_LOW_PANEL, _LOW_TOP = 24, 6
 # The least size of the charts of a GPU's utilisation and memory side by side in a wide panel; four
 # charts of a GPU, with those of `_CURVES`, are as high as here at least, or as there in two rows.
 _LEAST_PAIR, _LEAST_PAIR_HEIGHT, _LEAST_FOUR, _LEAST_TWO_ROWS = 60, 6, 7, 9
@@ -81,6 +83,8 @@ _LEAST_SINGLE = 38
 # From this height on, the cores stand below the CPU's chart.
 _TALL = 16
 _LEAST_CPU_HEIGHT = 4
+# From this height on, the CPU's chart has a row with the memory over time.
+_TALL_CPU = 10
 # A lower column has one row each for cores and meters; a higher one has more rows for cores.
 _LOW, _HIGH = 12, 28
 _MOST_CORES = {"low": 1, "": 4, "high": 8}
@@ -115,8 +119,9 @@ class MachineLayout:
         cpu: whether the CPU has a chart.
         side: whether cores and meters are shown.
         processes: whether processes are listed.
-        size: `low` or `high` for such a column, `short` for a low row of CPU and cores, `meters`
-            for figures in their place, `tight` for rows without room for a frame, otherwise empty.
+        size: `low` or `high` for such a column, `short` for a low row of CPU and cores, `bare` if
+            its figures have no frame, `meters` for figures in their place, `tight` for rows
+            without room for a frame, otherwise empty.
     """
 
     arrangement: str = "column"
@@ -179,6 +184,8 @@ def _wide_layout(
             # Figures alone leave room for GPUs or processes.
             top = _METERS_ALONE if rest >= _METERS_ALONE + least else rest
             layout = replace(layout, cpu=False, size="meters")
+        elif least and top == _LEAST_TOP and height < _LOW_PANEL:
+            layout, top = replace(layout, size="bare"), _LOW_TOP
         listed = rest - top if least and rest - top >= least else 0
         if layout.rows and not listed:
             top = rest
@@ -294,6 +301,7 @@ class MachineCharts(Widget):
             CoreRows { height: 1fr; max-height: 100%; }
             Meters { max-height: 8; }
             &.-short Meters, &.-meters Meters { max-height: 4; }
+            &.-bare Meters { max-height: 2; }
             &.-meters CoreRows { display: none; }
         }
     }
@@ -395,8 +403,12 @@ class MachineCharts(Widget):
             labelled = []
         if layout.cpu:
             notes = ", ".join(filter(None, (time_shown if labelled else "", note)))
-            has_memory = self._below and memory_reading not in self._readers(view)[: layout.charts]
-            read_cpu = partial(cpu_reading, with_memory=has_memory)
+            has_memory = memory_reading not in self._readers(view)[: layout.charts]
+            read_cpu = partial(
+                cpu_reading,
+                with_memory=has_memory and self._below,
+                with_memory_row=has_memory and self._cpu.size.height >= _TALL_CPU,
+            )
             show(self._cpu, read_cpu, labelled=not labelled, note=notes)
         if layout.side:
             cpu = latest.cpu if latest is not None else None
@@ -521,10 +533,11 @@ class MachineCharts(Widget):
         self._grid.styles.height = layout.gpus_height if has_top else "1fr"
         self._grid.styles.layout = "grid" if layout.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = layout.columns
-        for name in ("column", "wide", "low", "high", "short", "meters"):
+        for name in ("column", "wide", "low", "high", "short", "bare", "meters"):
             self.set_class(name in (layout.arrangement, layout.size), f"-{name}", update=False)
-        for lines in (self._cores, self._meters):
-            lines.set_class(not is_column, "panel", update=False)
+        self._cores.set_class(not is_column, "panel", update=False)
+        has_frame = not is_column and layout.size != "bare"
+        self._meters.set_class(has_frame, "panel", update=False)
         # Each update visits every part, so update once for all of these classes.
         self.update_node_styles()
 

@@ -81,12 +81,17 @@ class TileReading:
 
 
 def cpu_reading(
-    view: MachineView, shared: TimeAxis, axis: TimeAxis, *, with_memory: bool = False
+    view: MachineView,
+    shared: TimeAxis,
+    axis: TimeAxis,
+    *,
+    with_memory: bool = False,
+    with_memory_row: bool = False,
 ) -> TileReading:
     """Return the CPU's utilisation along `axis`, with the run's part if there is a run.
 
     The value at the cursor is that of its column on the `shared` axis. The memory in use stands
-    with it unless it has a tile of its own.
+    with it unless it has a tile of its own; the row of memory over time may stand there alone.
     """
     machine, cores = view.machine_at(shared), view.cores
     cpu = machine.cpu if machine is not None else None
@@ -115,7 +120,9 @@ def cpu_reading(
         words=words,
         reason=reason,
         part=part,
-        shares=_shares(view.history.memory_mib, total_mib, axis) if with_memory else (),
+        shares=_shares(view.history.memory_mib, total_mib, axis)
+        if with_memory or with_memory_row
+        else (),
     )
 
 

@@ -314,3 +314,9 @@ def test_no_chart_of_a_grid_is_squeezed(tiles, size):
     if columns:
         assert size[0] // columns >= 20
         assert size[1] // -(-tiles // columns) >= 5
+
+
+def test_in_a_low_panel_the_processes_have_the_rows_of_the_figures_frame():
+    form = panel_layout(80, 23, 1, 5, True)
+    assert (form.size, form.top_height, form.processes_height) == ("bare", "6", "9")
+    assert panel_layout(80, 23, 1, 5, False).size == "short"

@@ -874,7 +874,7 @@ def test_several_gpus_that_train_are_one_limit():
     assert both.lead.reasons[0] == "GPUs 0 and 1 are busy 97 % of the time"
     assert (
         find_limit([busy] * 20, gpus=(0, 1, 2, 3), is_over=True).lead.reasons[0]
-        == "GPUs 0 to 3 were busy 97 % of the time 97 % of the time"
+        == "GPUs 0 to 3 were busy 97 % of the time"
     )
     near = replace(busy, gpus=tuple(replace(gpu, power_w=118.0) for gpu in busy.gpus))
     assert (

@@ -40,7 +40,7 @@ STALLED_NS = 30_000_000_000
 """After a stall of this length, the stacks of all processes are recorded."""
 STANDS_NS = 5_000_000_000
 """After a stall of this length, the lines of source at which it stands are recorded."""
-MOST_SOURCES, MOST_ASKED = 64, 48
+MOST_SOURCES, MOST_ASKED, MOST_CALLERS = 64, 48, 4
 """The lines whose source is read; stalls have the rest of what requests may take."""
 SOURCE_S = 1.0
 """An answer waits this long for the source where its processes are."""
@@ -159,12 +159,16 @@ class Control:
     async def _sources_at(
         self, processes: Sequence[ProcessConnection], stacks: Sequence[ProcessStack]
     ) -> list[Record]:
-        """Return the source around the line of the script at which each process is."""
-        frames = (stack.threads[0].script if stack.threads else None for stack in stacks)
+        """Return the source around the line of the script at which each process is, and callers."""
+        frames = [
+            (number, process, frame)
+            for process, stack in zip(processes, stacks, strict=True)
+            if stack.threads
+            for number, frame in enumerate(_frames_of_script(stack.threads[0]))
+        ]
         begun = (
             self._begin_reading(process.peer_pid, frame, MOST_ASKED)
-            for process, frame in zip(processes, frames, strict=True)
-            if frame is not None
+            for _, process, frame in sorted(frames, key=lambda each: each[0])
         )
         readings = dict.fromkeys(reading for reading in begun if reading is not None)
         if readings:
@@ -267,6 +271,12 @@ class Control:
         if version == VERSION and ask == "profile":
             return await self.ask_profile(request.get("steps"))
         raise NotAnswered("the dlmon that records it does not know that request")
+
+
+def _frames_of_script(thread: ThreadStack) -> Sequence[Frame]:
+    """Return the frame of the script at which a thread is, then its callers in the script."""
+    frames = [frame for frame in thread.frames if package_of(frame.file) is None]
+    return frames[:MOST_CALLERS] if thread.script is not None else ()
 
 
 async def _stack_of(process: ProcessConnection, number: int) -> ProcessStack:

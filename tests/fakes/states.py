@@ -634,6 +634,7 @@ def _stalled() -> list[Record]:
         ),
         Stack(last, since, 1_480, 1_480, (SeenAt(1_466, frames[0], script),), True),
         SourceLines(last, script.file, script.line, 86, SAVE),
+        SourceLines(last, script.file, 141, 141, ("        save(net, optimizer, epoch)",)),
     )
     return [header, *kept, *known]
 

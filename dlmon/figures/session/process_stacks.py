@@ -120,3 +120,6 @@ def _lines_of(
                 file = file_name(frame) if are_short else frame.file
                 text = f"  {mark} {file}:{frame.line}{function_text(frame)}"
                 yield text, "strong" if is_own else "dim"
+                if is_own and frame != thread.script:
+                    here = [row for row in source_at(frame, sources)[0] if row[-1]]
+                    yield from ((f"        {code.strip()}", "") for _, code, _ in here)

@@ -359,3 +359,17 @@ def test_a_second_profile_meanwhile_and_a_process_that_ends_in_it_are_one_senten
             await first
 
     asyncio.run(run())
+
+
+def test_the_source_at_the_callers_in_the_script_is_read_after_the_line_of_each(processes):
+    library = Frame("/usr/lib/python3/dist-packages/torch/x.py", 1, "f")
+    frames = (library, LINE, library, Frame(LINE.file, 141, "main"))
+    stack = ThreadStack("MainThread", frames, LINE, trains=True)
+
+    async def run():
+        rank = processes(100, 0)
+        rank.answer_with(lambda number: ProcessStack(1, number, 999, (stack,)))
+        answers = await Viewed(rank).ask()
+        assert sorted(each.line for each in answers if isinstance(each, SourceLines)) == [88, 141]
+
+    asyncio.run(run())

@@ -67,3 +67,9 @@ def test_a_stalled_run_says_in_how_many_samples_it_was_at_its_line_and_another_s
     assert title == "STALLED 1:15"
     assert where.startswith("99 % of 1,480 samples at train_resnet.py:88 in save")
     assert standing_text(folded(STATES["training"].records).snapshot(), True) == ("", "")
+
+
+def test_a_caller_in_the_script_has_its_line_below_it():
+    top = SourceLines(1, SCRIPT, 41, 40, ("for batch in loader:", "    train(batch)"))
+    lines = [text for text, _ in stack_lines([rank(1, HANGS, TOP), SOURCE, top], is_folded=True)]
+    assert lines[-2:] == [f"    {SCRIPT}:41", "        train(batch)"]

@@ -167,7 +167,7 @@ def is_alike(bar: Bar) -> bool:
 def _note(bar: Bar, row: ComparisonRow, is_brief: bool = False) -> str:
     """Return the notes of a bar; the warnings of this run are in the headline instead."""
     note = bar.note if is_alike(bar) and kind_of(bar) != "this" else ""
-    if row.includes_compile and row.kind == "this":
+    if row.includes_compile:
         note = "with compile"
     return _GAP.join(filter(None, (note, *bar.more[: 1 if is_brief else None])))
 

@@ -50,13 +50,26 @@ class ScriptRun:
         return shlex.join(["dlmon", command, *as_typed(present), "--", *self.command])
 
 
-_LAST_SCRIPT = "last-script"
+_LAST_SCRIPT, _COMMANDS = "last-script", "commands"
+_MOST_COMMANDS = 20
 
 
 def remember_script(command: tuple[str, ...], directory: str | None) -> None:
     """Keep a command and its working directory for the home screen, if that can be written."""
+    typed = shlex.join(command)
+    commands = [typed, *(earlier for earlier in earlier_commands() if earlier != typed)]
     with contextlib.suppress(OSError):
         remember(_LAST_SCRIPT, json.dumps([directory, *command]))
+        remember(_COMMANDS, json.dumps(commands[:_MOST_COMMANDS]))
+
+
+def earlier_commands() -> list[str]:
+    """Return the commands that were run here, as typed, newest first."""
+    try:
+        commands = json.loads(remembered(_COMMANDS))
+    except ValueError:
+        return []
+    return [text for text in commands if isinstance(text, str)] if type(commands) is list else []
 
 
 def last_script() -> ScriptRun | None:

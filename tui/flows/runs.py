@@ -89,14 +89,14 @@ async def _train(
 async def run_script(app: BaseApp, request: RunScript) -> None:
     """Run a script, or make a sweep of its repeats."""
     from dlmon.options.jobs import make_script_job, output_size
-    from dlmon.options.script import last_script, remember_script
+    from dlmon.options.script import earlier_commands, last_script, remember_script
     from tui.home.run_form import ScriptForm
 
     run = request.script
     if isinstance(app.screen, ModalScreen) or is_busy(app):
         return
     if run is None:
-        run = await app.push_screen_wait(ScriptForm(last_script()))
+        run = await app.push_screen_wait(ScriptForm(last_script(), earlier_commands()))
         if run is None or is_busy(app):
             return
     options = replace(app.settings.run, name=run.name, alert=run.alert)

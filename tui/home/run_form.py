@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -23,7 +24,7 @@ from dlmon.options.read import TypedOptions, read_options
 from dlmon.options.run_options import OPTIONS, RunOptions
 from dlmon.options.script import ScriptRun, UnreadableScript, read_script
 from dlmon.records import MachineFacts
-from dlmon.records.sanitize import clean
+from dlmon.records.sanitize import clean, shown_path
 from tui.screens.form import Field, FormScreen
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines, TextRow, fit
 from tui.widgets.text_field import TextField
@@ -275,10 +276,11 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
     return [("auto", "auto"), ("cpu", "cpu"), *gpus, *every]
 
 
-HINT = "The command as you type it in a shell. It runs unchanged, and dlmon watches it."
+HINT = "The command as you type it in a shell."
+_HISTORY = " ↑ brings an earlier one."
 _FIELDS = (
-    Field("command", "Command", "python train.py --epochs 3"),
-    Field("directory", "Directory", "this one"),
+    Field("command", "Command", "such as python train.py --epochs 3"),
+    Field("directory", "Directory"),
     Field("name", OPTIONS["name"].label, OPTIONS["name"].unset),
     Field("repeat", "Repeat", "1; three or more show how much runs differ"),
     Field("alert", OPTIONS["alert"].label, f"{OPTIONS['alert'].unset}; https://ntfy.sh/my-topic"),
@@ -286,12 +288,18 @@ _FIELDS = (
 
 
 class ScriptForm(FormScreen[ScriptRun]):
-    """Five fields, with the last script in them; answers with the script to run, or None."""
+    """Five fields, with the last script in them; answers with the script to run, or None.
+
+    ↑ and ↓ in the field of the command go through the earlier ones.
+    """
 
     SUBMIT = "Run"
 
-    def __init__(self, last: ScriptRun | None = None) -> None:
+    def __init__(self, last: ScriptRun | None = None, earlier: Sequence[str] = ()) -> None:
         command, directory, *others = _FIELDS
+        directory = directory._replace(placeholder=str(shown_path(Path.cwd())))
+        self._earlier = ("", *earlier) if last is None else tuple(earlier)
+        self._at = 0
         if last is not None:
             command = command._replace(value=shlex.join(last.command))
             directory = directory._replace(value=last.directory or "")
@@ -304,9 +312,22 @@ class ScriptForm(FormScreen[ScriptRun]):
             if submitted:
                 self.query_one(f"#{error.field}").focus()
             elif error.field == "command":
-                return None, HINT, False
+                return None, self._hint, False
             return None, f"{clean(str(error))}.", True
         if run is not None:
             return run, f"$ {clean(run.command_line)}", False
         missing = "Type what is to be run, such as python train.py."
-        return None, missing if submitted else HINT, submitted
+        return None, missing if submitted else self._hint, submitted
+
+    @property
+    def _hint(self) -> str:
+        return f"{HINT}{_HISTORY * (len(self._earlier) > 1)}"
+
+    def on_key(self, event: events.Key) -> None:
+        steps = {"up": 1, "down": -1}.get(event.key, 0)
+        field = self.query_one("#command", TextField)
+        if steps and self._earlier and self.focused is field:
+            event.stop()
+            self._at = max(0, min(self._at + steps, len(self._earlier) - 1))
+            field.value = self._earlier[self._at]
+            field.cursor_position = len(field.value)

@@ -15,7 +15,9 @@ from fakes.screens import (
 )
 
 from dlmon.cli.start import Sources, Start
+from dlmon.options.script import earlier_commands, remember_script
 from dlmon.protocol.job import Refused, Started
+from dlmon.records.sanitize import shown_path
 from tui.app import DlmonApp
 from tui.home.home_screen import HomeScreen
 from tui.home.run_form import ScriptForm
@@ -62,6 +64,31 @@ async def test_a_key_asks_for_the_command_and_shows_the_one_that_does_the_same(l
         assert job.script
         assert job.command == (sys.executable, "my train.py")
         assert job.terminal == (76, 24)
+
+
+async def test_up_brings_earlier_commands_and_down_the_later_ones(launched):
+    app, _, _ = launched
+    for command in ("a.py", "b.py", "a.py", "c.py"):
+        remember_script(("python", command), "/")
+    assert earlier_commands() == ["python c.py", "python a.py", "python b.py"]
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_form(app, pilot)
+        assert app.focused.value == "python c.py"
+        seen = []
+        for key in ("up", "up", "up", "down"):
+            await pilot.press(key)
+            seen.append(app.focused.value)
+        assert seen == ["python a.py", "python b.py", "python b.py", "python a.py"]
+        await pilot.press("tab", "up")
+        assert app.focused.value == "/"
+
+
+async def test_the_form_names_the_directory_where_an_empty_field_runs_the_command(launched):
+    app, _, _ = launched
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_form(app, pilot)
+        assert app.screen.query_one("#directory").placeholder == str(shown_path(Path.cwd()))
+        assert "↑" not in screen_text(app)
 
 
 async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched):

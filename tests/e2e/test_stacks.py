@@ -136,9 +136,12 @@ def test_a_run_that_hangs_is_asked_where_it_is_and_what_can_not_be_profiled(
         assert "train.py:" in shown.stdout.splitlines()[0], shown.stderr
         assert " in pause" in shown.stdout.splitlines()[0]
         [process] = json.loads(dlmon("stack", "last", "--json").stdout)
-        assert process["threads"][0]["script"]["function"] == "pause"
+        script = process["threads"][0]["script"]
+        assert script["function"] == "pause"
         eventually(lambda: b'"source_lines"' in entry.path.read_bytes(), "the source")
-        [source] = [each for each in records_of(log_dir) if isinstance(each, SourceLines)]
+        # Those of its callers are there too.
+        read = [each for each in records_of(log_dir) if isinstance(each, SourceLines)]
+        [source] = [each for each in read if each.line == script["line"]]
         assert source.lines[source.line - source.first] == "    time.sleep(600)"
         assert source.changed is None
         refused = dlmon("profile", "last")

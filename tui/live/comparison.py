@@ -280,6 +280,7 @@ class ComparisonPanel(Vertical):
         names = {id: name.removeprefix("run of ") for id, name in brief.names.items()}
         self._bars.show(replace(brief, rows=tuple(rows), names=names))
         warnings = in_doubt(validity.warnings if validity is not None else ())
-        below = warnings or self._bars.scale * (self._bars.size.height > 0)
+        has_room = self.size.height > self._headline.size.height
+        below = warnings or self._bars.scale * has_room
         if (self.border_title, self.border_subtitle) != (brief.title, below):
             self.border_title, self.border_subtitle = brief.title, below

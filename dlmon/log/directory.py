@@ -23,6 +23,7 @@ from dlmon.protocol.control import ANSWER_S, WAIT_S, NotControlled, ask
 from dlmon.protocol.stop import BY_COMMAND
 from dlmon.records import (
     NOT_NUMBERS,
+    Batches,
     Epoch,
     Metrics,
     Output,
@@ -60,7 +61,8 @@ class SessionEntry:
     `status` is completed, failed or stopped by its result; queued before Slurm starts it, when
     `header` describes the submitted job; without a result, running while its log is locked,
     interrupted if it is not, and unknown if the log was written on another host. `loss` is the
-    newest training loss near the end of the log; `why_no_loss` says NaN or infinite of it.
+    newest training loss near the end of the log; `why_no_loss` says NaN or infinite of it. `epoch`
+    is that of the newest batches of a running session, from 1.
     """
 
     header: SessionHeader
@@ -71,6 +73,7 @@ class SessionEntry:
     label: Label = Label()
     loss: float | None = None
     why_no_loss: str = ""
+    epoch: int | None = None
 
 
 def list_sessions(directory: Path, before: Iterable[SessionEntry] = ()) -> list[SessionEntry]:
@@ -105,7 +108,8 @@ def read_entry(path: Path) -> SessionEntry:
     with contextlib.closing(LogFollower(path)) as log:
         status, result, pid = standing_of(log)
         label = read_label(path)
-        return SessionEntry(log.header, path, status, result, pid, label, *_last_loss(log))
+        epoch = _epoch_now(log) if status is Status.RUNNING else None
+        return SessionEntry(log.header, path, status, result, pid, label, *_last_loss(log), epoch)
 
 
 def standing_of(log: LogFollower) -> tuple[Status, Result | None, int | None]:
@@ -427,6 +431,12 @@ def _last_loss(log: LogFollower, end: int | None = None) -> tuple[float | None, 
                 why = newest.why.get("loss", "")
                 return metrics["loss"], why if why in NOT_NUMBERS else ""
     return None, ""
+
+
+def _epoch_now(log: LogFollower) -> int | None:
+    """Return the epoch of the newest batches, from 1; None if the last records have none."""
+    newest = log.last_records(having=b'{"type":"batches"')
+    return next((record.epoch + 1 for record in newest if isinstance(record, Batches)), None)
 
 
 def _last_result(log: LogFollower) -> Result | None:

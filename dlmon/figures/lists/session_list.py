@@ -199,11 +199,22 @@ def bad_loss_text(entry: SessionEntry) -> str:
 def result_text(entry: SessionEntry) -> str:
     """Return the figure of a session in a list, or its status and why there is none."""
     if entry.status in (Status.RUNNING, Status.QUEUED):
-        return ": ".join(filter(None, (entry.status.value, bad_loss_text(entry))))
+        now = f"{entry.status}{_epoch_text(entry)}"
+        return ": ".join(filter(None, (now, bad_loss_text(entry))))
     status = "" if entry.status == Status.COMPLETED else f"{entry.status}: "
     if entry.result is not None and entry.result.failure == FailureKind.OUT_OF_MEMORY:
         return f"{status}out of memory"
     return f"{status}{outcome(entry)}".replace(", in doubt: ", "; ")
+
+
+def _epoch_text(entry: SessionEntry) -> str:
+    """Return the epoch of a running session: , epoch 2/3; empty for a script without epochs."""
+    wanted = entry.header.options.get("epochs")
+    if entry.epoch is None or (type(wanted) is not int and entry.epoch == 1):
+        return ""
+    # With --seconds, more follow.
+    is_one_of = type(wanted) is int and entry.epoch <= wanted
+    return f", epoch {entry.epoch}{f'/{wanted}' if is_one_of else ''}"
 
 
 def outcome(entry: SessionEntry, whole: bool = False, left_out: Iterable[str] = ()) -> str:

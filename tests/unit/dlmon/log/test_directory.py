@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fakes.recorded import recorded_session, write_log
+from fakes.screens import GrowingLog
 from fakes.strategies import header
 from hypothesis import given
 from hypothesis import strategies as st
@@ -504,3 +505,10 @@ def test_the_newest_output_is_read_oldest_first(tmp_path):
     log = write_log(tmp_path, [first, *lines, Notice(first.t + 20, "no output")])
     assert [line.text for line in read_output(log, 2)] == ["line 8", "line 9"]
     assert len(read_output(log)) == 10
+
+
+def test_the_epoch_of_a_running_session_is_that_of_its_newest_batches(tmp_path):
+    log = GrowingLog(tmp_path, recorded_session("training"))
+    assert read_entry(log.path).epoch == 2
+    log.drop_lock()
+    assert read_entry(log.path).epoch is None

@@ -25,7 +25,7 @@ from dlmon.figures.lists.session_list import (
     use_text,
     workload_of,
 )
-from dlmon.log.directory import list_sessions, read_entry
+from dlmon.log.directory import SessionEntry, list_sessions, read_entry
 from dlmon.log.label import Label, write_label
 from dlmon.protocol.stop import CAUSE_TEXT
 from dlmon.records import (
@@ -433,3 +433,20 @@ def test_repeats_of_a_script_tell_their_rate_or_why_they_ended_early(tmp_path):
     assert told(completed(2.5)) == (rate, "3 of 3 runs")
     failed = Outcome(RunStatus.FAILED, "no such file", None, None, 1.0)
     assert told(failed) == ("3 of 3, no such file", "3 of 3 runs")
+
+
+@pytest.mark.parametrize(
+    ("options", "epoch", "said"),
+    [
+        ({"epochs": 3}, 2, "running, epoch 2/3"),
+        ({"epochs": 3}, 5, "running, epoch 5"),
+        ({"epochs": 3}, None, "running"),
+        # A script without epochs counts one.
+        ({}, 1, "running"),
+        ({}, 2, "running, epoch 2"),
+    ],
+)
+def test_a_running_session_says_its_epoch(options, epoch, said):
+    header = replace(recorded_session()[0], options=options)
+    entry = SessionEntry(header, Path("x"), Status.RUNNING, None, 1, epoch=epoch)
+    assert result_text(entry) == said

@@ -10,11 +10,11 @@ from textual import events
 
 from dlmon.figures.columns import Column
 from dlmon.figures.machine.processes import (
+    about_process,
     as_tree,
     columns_at,
     matching,
     reasons_text,
-    running_for,
     with_table,
     without_interpreter,
 )
@@ -58,7 +58,7 @@ _GPU_COLUMNS = ("gpus", "gpu_memory_mib")
 # A column is left out of a table narrower than this.
 _LEAST_WIDTHS = {
     "threads": 130,
-    "started": 84,
+    "started": 76,
     "gpu_pct": 70,
     "user": 64,
     "rss_mib": 52,
@@ -68,10 +68,10 @@ _LEAST_WIDTHS = {
 _WIDE_BARS = ((140, 10), (100, 5))
 # A bar of less than this share looks like more than it is.
 _LEAST_SHARE = 0.03
-_WIDTH_FOR_USERS, _LONGEST_USER = 100, 16
+_WIDTH_FOR_USERS, _LONGEST_USER, _SHORT_USER = 100, 16, 6
 _BARS = {
     "gpu_memory_mib": _WIDE_BARS,
-    "cpu_pct": (*_WIDE_BARS, (72, 4)),
+    "cpu_pct": _WIDE_BARS,
     "rss_mib": _WIDE_BARS[:1],
 }
 
@@ -117,7 +117,10 @@ class ProcessList(SortedTable[Process]):
     """Some process is on a GPU, so that there are columns for GPUs."""
     with_engines = False
     """The time that a GPU's engines worked is known of some process."""
-    _user_cells = 8
+    _has_gpus = False
+    """There are several GPUs, so that a process's GPU has a number worth its cells."""
+    _cells: Mapping[str, int] = {}
+    """The cells of the widest text, by column."""
     _is_whole = False
     """All processes are listed, not only those of a session's table."""
     _ranks: Mapping[int, int] = {}
@@ -163,8 +166,15 @@ class ProcessList(SortedTable[Process]):
         # A container can't tell whose the processes on a GPU are: their rows say it.
         is_told = not any("gpus" in process.why for process in processes or ())
         self.with_gpus = is_told and any(process.gpus for process in processes or ())
-        users = (cell_len(process.user or "") for process in processes or ())
-        self._user_cells = max(len("user"), min(_LONGEST_USER, max(users, default=0)))
+        self._has_gpus = len(view.facts.gpus or ()) != 1
+        self._cells = {
+            column.name: max(
+                cell_len(column.heading) + 1,
+                max((cell_len(column.text(row)) for row in processes or ()), default=0),
+            )
+            for column in columns_at(self.wall)
+            if column.cells
+        }
         self.with_engines = any(process.gpu_pct is not None for process in processes or ())
         memory_mib = max((gpu.memory_mib or 0 for gpu in view.facts.gpus or ()), default=0)
         most_cpu_pct = max((process.cpu_pct or 0 for process in processes or ()), default=0)
@@ -181,13 +191,23 @@ class ProcessList(SortedTable[Process]):
     def columns(self, width: int) -> list[Column[Process]]:
         columns = columns_for(width + MARGIN, self.with_gpus, self.wall, self.with_engines)
         if width < _WIDTH_FOR_USERS:
-            return columns
+            return [
+                replace(column, cells=self._narrow(column))
+                for column in columns
+                if column.name != "gpus" or self._has_gpus
+            ]
+        user_cells = min(_LONGEST_USER, self._cells.get("user", 0))
         return [
-            replace(column, cells=self._user_cells) if column.name == "user" else column
+            replace(column, cells=user_cells) if column.name == "user" else column
             for column in columns
             # A tree needs the room.
             if column.name != "started" or self._by != TREE or width >= _LEAST_WIDTHS["threads"]
         ]
+
+    def _narrow(self, column: Column[Process]) -> int:
+        """Return the cells of a column's widest text, so that the command has the rest."""
+        most = _SHORT_USER if column.name == "user" else column.cells
+        return min(most, self._cells.get(column.name, most))
 
     @property
     def order(self) -> str:
@@ -327,26 +347,22 @@ class ProcessDetails(Lines):
 
     DEFAULT_CLASSES = "panel"
 
-    def show(self, process: Process | None, wall: float | None = None) -> None:
-        """Show a process at a time of the machine's wall clock, or take no room without one."""
+    def show(self, process: Process | None, every: Iterable[Process] = ()) -> None:
+        """Show a process among all, or take no room without one."""
         self.display = process is not None
         if process is not None:
             self.set_titles(f"Process {process.pid}", right=_on_gpus(process))
-            self._show(process, wall)
+            self._show(process, about_process(process, every))
 
-    def rows(self, width: int, height: int, process: Process, wall: float | None) -> list[TextRow]:
-        """Return the command, the reasons for unknown figures, then user and running time."""
+    def rows(self, width: int, height: int, process: Process, about: str) -> list[TextRow]:
+        """Return the command, the reasons for unknown figures, then what the table leaves out."""
         command = process.command or ""
         why = wrapped(reasons_text(process), width, height - bool(command))
         lines = wrapped(command, width, height - len(why))
-        about = (
-            f"of {process.user}" if process.user else "",
-            "" if process.started is None else f"running for {running_for(process, wall)}",
-        )
         rows: list[TextRow] = [((line, PLAIN),) for line in lines]
         rows += [((line, BAD),) for line in why]
-        if any(about) and len(rows) < height:
-            rows.append(((", ".join(filter(None, about)), MUTED),))
+        if about and len(rows) < height:
+            rows.append(((about, MUTED),))
         return rows
 
     _show = shows(rows)

@@ -146,7 +146,7 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
 
     @on(ProcessList.Highlighted)
     def _show_chosen(self) -> None:
-        self.query_one(ProcessDetails).show(self.table.highlighted, self.table.wall)
+        self.query_one(ProcessDetails).show(self.table.highlighted, self.table.all_rows or ())
 
     def why_not(self, action: str) -> str | None:
         if action != "signal":

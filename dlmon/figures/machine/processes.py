@@ -67,6 +67,20 @@ def command_text(process: Process) -> str:
     return f"({on_gpu}{why})"
 
 
+def about_process(process: Process, every: Iterable[Process]) -> str:
+    """Write what a table may have no room for: the whole user, the parent, the threads."""
+    parent = next((row for row in every if row.pid == process.parent), None)
+    program = parent and program_name(parent.command)
+    parts = (
+        f"of {process.user}" if process.user else "",
+        ""
+        if not process.parent
+        else f"parent {process.parent}{f' ({program})' if program else ''}",
+        "" if process.threads is None else units.counted(process.threads, "thread"),
+    )
+    return ", ".join(filter(None, parts))
+
+
 def columns_at(wall: float | None) -> tuple[Column[Process], ...]:
     """Return the columns of a table of processes; their running time needs the host's clock."""
     return (

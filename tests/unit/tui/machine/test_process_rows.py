@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.figures.machine.processes import (
+    about_process,
     columns_at,
     command_text,
     matching,
@@ -104,7 +105,8 @@ def test_a_filter_leaves_what_holds_every_word(typed, expected):
     [
         (140, []),
         (120, ["threads"]),
-        (78, ["threads", "started"]),
+        (78, ["threads"]),
+        (74, ["threads", "started"]),
     ],
 )
 def test_where_there_is_little_room_the_least_important_columns_go(width, gone):
@@ -205,3 +207,11 @@ def test_a_command_is_shown_without_the_folder_of_its_program(command, text):
 )
 def test_a_command_without_its_interpreter_begins_with_the_script(command, rest):
     assert without_interpreter(command) == rest
+
+
+def test_a_process_names_its_parent_even_if_that_is_not_listed():
+    child = Process(9, "ada", "python3 train.py", threads=4, parent=3)
+    shell = Process(3, "ada", "/bin/bash run.sh")
+    assert about_process(child, [child, shell]) == "of ada, parent 3 (bash), 4 threads"
+    assert about_process(child, [child]) == "of ada, parent 3, 4 threads"
+    assert about_process(Process(1, parent=0), []) == ""

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 
-from dlmon.session.learning import drawable
-
 COLUMNS_PER_CELL = 2
 LEVELS = 4
 """Levels of a cell: the dots of a braille character from top to bottom."""
@@ -72,6 +70,9 @@ def braille_rows(
 
 def filled_rows(values: Sequence[float], width: int, height: int = 1) -> list[str]:
     """Draw values over all of the width, filled, from the least to the largest."""
+    # The first screen opens without what reads metrics.
+    from dlmon.session.learning import drawable
+
     drawn = [drawable(value) for value in values]
     known = [value for value in drawn if value is not None]
     if not known:

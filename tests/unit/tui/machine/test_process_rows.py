@@ -212,6 +212,6 @@ def test_a_command_without_its_interpreter_begins_with_the_script(command, rest)
 def test_a_process_names_its_parent_even_if_that_is_not_listed():
     child = Process(9, "ada", "python3 train.py", threads=4, parent=3)
     shell = Process(3, "ada", "/bin/bash run.sh")
-    assert about_process(child, [child, shell]) == "of ada, parent 3 (bash), 4 threads"
+    assert about_process(child, [child, shell]) == "of ada, parent 3 (run.sh), 4 threads"
     assert about_process(child, [child]) == "of ada, parent 3, 4 threads"
     assert about_process(Process(1, parent=0), []) == ""

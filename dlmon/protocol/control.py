@@ -86,7 +86,8 @@ async def ask(
     try:
         return _records_in(await asyncio.wait_for(_exchange(session, pid, line), wait_s))
     except ConnectionRefusedError:
-        raise NotControlled("it can't be asked: an older dlmon records it, or it ends") from None
+        # An older dlmon records it, or it is ending.
+        raise NotControlled("its recorder does not answer (an older dlmon, or ending)") from None
     except PermissionError:
         raise NotControlled("it belongs to another user") from None
     except (TimeoutError, asyncio.TimeoutError):

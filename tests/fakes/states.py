@@ -628,13 +628,18 @@ def _stalled() -> list[Record]:
                 ThreadStack("MainThread", frames, script, True),
                 ThreadStack(
                     "Thread-3 (_pin_memory_loop)",
-                    (Frame("/usr/lib/python3.12/selectors.py", 415, "select"),),
+                    (
+                        Frame("/usr/lib/python3.12/selectors.py", 415, "select"),
+                        Frame("/usr/lib/python3.12/multiprocessing/connection.py", 1_136, "wait"),
+                        Frame("/usr/lib/python3.12/multiprocessing/queues.py", 103, "get"),
+                        Frame(f"{_LIBRARY}/utils/data/_utils/pin_memory.py", 37, "do_one_step"),
+                    ),
                 ),
             ),
         ),
         Stack(last, since, 1_480, 1_480, (SeenAt(1_466, frames[0], script),), True),
         SourceLines(last, script.file, script.line, 86, SAVE),
-        SourceLines(last, script.file, 141, 141, ("        save(net, optimizer, epoch)",)),
+        SourceLines(last, script.file, 141, 139, CALLER),
     )
     return [header, *kept, *known]
 
@@ -647,6 +652,14 @@ SAVE = (
     "",
 )
 """The source at which a run stands."""
+
+CALLER = (
+    "    for epoch in range(args.epochs):",
+    "        train(net, loader, optimizer)",
+    "        save(net, optimizer, epoch)",
+    "        validate(net, held_out)",
+    "",
+)
 
 TRACEBACK = f"""\
 Traceback (most recent call last):

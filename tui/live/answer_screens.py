@@ -37,6 +37,8 @@ _SHARED: tuple[BindingType, ...] = (
 # The columns of the border, the padding and the scroll bar.
 _MARGIN = 6
 _HANGING = 6
+# The rows of the headline, the border and the keys.
+_ROWS_BESIDE = 6
 
 
 def _hanging(text: str, width: int) -> list[str]:
@@ -97,7 +99,7 @@ class AnswerScreen(BaseScreen):
         try:
             self._records = await self._ask()
         except NotControlled as error:
-            self._show([((str(error), ""),)])
+            self._show([((f"No {self.TITLE.lower()}: {error}", ""),)])
             return
         self._show_again()
 
@@ -114,11 +116,17 @@ class AnswerScreen(BaseScreen):
         ]
         shown = Content("\n").join(styled)
         self._text = "\n".join((*[f"{title} {' '.join(sentences)}"] * bool(title), shown.plain))
+        self.refresh_bindings()
         if self.has_parts:
             headline = self.query_one(Headline)
             headline.display = bool(title)
             headline.show(title, sentences)
             self.query_one("#answer Static", Static).update(shown)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("copy", "fold") and self._records is None:
+            return False
+        return super().check_action(action, parameters)
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self._text)
@@ -155,18 +163,18 @@ class StacksScreen(AnswerScreen):
             read_ns = session.running_time.at(read_ns) if source.running else read_ns
             read = units.clock((read_ns - session.header.t) / 1e9)
             self.query_one("#answer").border_title = f"{self.TITLE}  {title}, read at {read}"
-        stalled, where = standing_text(source.snapshot(), source.running)
-        return stalled, (where,)
+        return standing_text(source.snapshot(), source.running)
 
     def lines_of(self, records: Sequence[Record]) -> Sequence[Line]:
         if not any(isinstance(record, ProcessStack) for record in records):
             return [(("no stack was recorded", ""),)]
-        width = self.size.width - _MARGIN
-        return [
-            ((part, style),)
-            for text, style in stack_lines(records, self._is_folded, self._is_folded)
-            for part in _hanging(text, width)
-        ]
+        width, lines = self.size.width - _MARGIN, list[Line]()
+        for is_long in (True, False):
+            shown = stack_lines(records, self._is_folded, self._is_folded, is_long)
+            lines = [((part, style),) for text, style in shown for part in _hanging(text, width)]
+            if len(lines) <= self.size.height - _ROWS_BESIDE:
+                break
+        return lines
 
     def action_fold(self) -> None:
         self._is_folded = not self._is_folded

@@ -60,8 +60,6 @@ _WORKLOAD_STOPS = "it ends after the current batch"
 _INTERRUPTED = re.compile(r"^interrupted: ")
 _EXIT_CODE = re.compile(r"^the script ended with exit code \d+: ")
 _SEE_STACKS = "see all stacks (S, dlmon stack)"
-_SEE_DISK = "is the file system full or away (df)? "
-_SAVES = re.compile(r"\.(save|dump|to_csv|write|savez|save_pretrained|save_checkpoint)\(")
 _INTERRUPTED_NEXT = "see what ended it (dmesg, last -x), then run it again"
 _SCRIPT_MAY_RUN = "see if the script still runs (ps) before you run it again"
 _STARTING = "if it takes long, see at which line it is (S, dlmon stack)"
@@ -236,8 +234,8 @@ def _state(snapshot: Snapshot, over: bool, status: Status, problem: str | None) 
         return Headline(INPUT, units.short_clock(pause.seconds), (stall.place,), _ANSWER)
     if not over and is_stalled(snapshot.overdue_s, snapshot.regular_steps):
         stalled = _stalled(snapshot, snapshot.overdue_s or 0.0, pause)
-        saves = stall is not None and _SAVES.search(stall.source_here)
-        return replace(stalled, advice=f"{_SEE_DISK * bool(saves)}{_SEE_STACKS}")
+        advice = filter(None, (stall and stall.advice, _SEE_STACKS))
+        return replace(stalled, advice=" ".join(advice))
     last = snapshot.last_stall
     if over and last is not None and is_stalled(last.seconds, snapshot.regular_steps):
         return _stalled(snapshot, last.seconds, last)

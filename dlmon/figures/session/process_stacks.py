@@ -8,19 +8,23 @@ from typing import Literal
 
 from dlmon.figures import units
 from dlmon.figures.session.stack_lines import is_with_ranks, standing_stack
-from dlmon.figures.session.stall import marked, source_at, waiting_at
+from dlmon.figures.session.stall import marked, source_at, stall_of, waiting_at
 from dlmon.figures.session.tracebacks import folded_text
 from dlmon.records import ProcessStack, Record, SourceLines, ThreadStack
 from dlmon.records.stacks import file_name, function_text, package_of, place_text
 from dlmon.session.gaps import in_order, stacks_in
 from dlmon.session.snapshot import Snapshot, is_stalled
 
+_MOST_FRAMES = 3
 StackLine = tuple[str, Literal["", "dim", "strong"]]
 """A line and its style."""
 
 
 def stack_lines(
-    answer: Sequence[Record], is_folded: bool = False, are_short: bool = False
+    answer: Sequence[Record],
+    is_folded: bool = False,
+    are_short: bool = False,
+    is_long: bool = False,
 ) -> Iterator[StackLine]:
     """Yield the lines of all processes; those that don't wait for other ranks come first.
 
@@ -28,6 +32,7 @@ def stack_lines(
         answer: the stacks, and the source at their lines.
         is_folded: frames of libraries side by side take one line.
         are_short: files of the script have their names without folders.
+        is_long: show the lines around each of the script, and several of each other thread.
     """
     sources = [record for record in answer if isinstance(record, SourceLines)]
     stacks = in_order(record for record in answer if isinstance(record, ProcessStack))
@@ -37,7 +42,7 @@ def stack_lines(
             yield "", ""
         first = stack.threads[0] if stack.threads else None
         yield _heading(stack, first, sources), "strong"
-        lines = list(_lines_of(stack.threads or (), sources, is_folded, are_short))
+        lines = list(_lines_of(stack.threads or (), sources, is_folded, are_short, is_long))
         if lines and lines == before:
             yield "  the same lines as above", "dim"
         else:
@@ -53,19 +58,22 @@ def stacks_title(answer: Sequence[Record]) -> str:
     return ", ".join(counts) if stacks else ""
 
 
-def standing_text(snapshot: Snapshot, is_running: bool) -> tuple[str, str]:
-    """Return since when a run is stalled, and the share of samples at its line; empty if not."""
+def standing_text(snapshot: Snapshot, is_running: bool) -> tuple[str, tuple[str, ...]]:
+    """Return since when a run is stalled; the share of samples at its line, and what to look at."""
     pause = snapshot.pause if is_running else snapshot.last_stall
     stack = pause and standing_stack(stacks_in(pause.start, pause.end, snapshot.stacks))
     if not pause or not stack or not stack.places:
-        return "", ""
+        return "", ()
     if not is_stalled(pause.seconds, snapshot.regular_steps):
-        return "", ""
+        return "", ()
     first = stack.places[0]
     share = units.share(first.looks / stack.looks)
     place = place_text(first.script, first.inner)
     title = f"STALLED {units.short_clock(pause.seconds)}"
-    return title, f"{share} of {stack.looks:,} samples at {place}"
+    stall = stall_of(pause, snapshot)
+    advice = stall.advice if stall else ""
+    text = f"{share} of {stack.looks:,} samples at {place}"
+    return title, (text, *[f"→ {advice}"] * bool(advice))
 
 
 def _waits_for_ranks(stack: ProcessStack) -> tuple[bool, bool]:
@@ -97,8 +105,9 @@ def _lines_of(
     sources: Sequence[SourceLines],
     is_folded: bool,
     are_short: bool,
+    is_long: bool,
 ) -> Iterator[StackLine]:
-    """Yield the source at the first thread, and the threads; one outside the script in a line."""
+    """Yield the source at the first thread, and the threads; in short, others in a line each."""
     if threads and threads[0].script is not None:
         source, note = source_at(threads[0].script, sources)
         for text, (*_, is_here) in zip(marked(source), source, strict=True):
@@ -108,6 +117,8 @@ def _lines_of(
     for thread in threads:
         if thread.script is None and not thread.trains:
             yield f"  thread {thread.name}: {_place_of(thread)}", "dim"
+            for frame in thread.frames[1:_MOST_FRAMES] if is_long else ():
+                yield f"    {place_text(None, frame)}", "dim"
             continue
         yield f"  thread {thread.name}{', which trains' if thread.trains else ''}", "dim"
         for is_own, group in groupby(thread.frames, lambda frame: package_of(frame.file) is None):
@@ -121,5 +132,7 @@ def _lines_of(
                 text = f"  {mark} {file}:{frame.line}{function_text(frame)}"
                 yield text, "strong" if is_own else "dim"
                 if is_own and frame != thread.script:
-                    here = [row for row in source_at(frame, sources)[0] if row[-1]]
-                    yield from ((f"        {code.strip()}", "") for _, code, _ in here)
+                    source = source_at(frame, sources)[0]
+                    here = [code.strip() for _, code, is_here in source if is_here]
+                    lines = marked(source) if is_long else here
+                    yield from ((f"        {line}", "") for line in lines)

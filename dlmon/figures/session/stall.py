@@ -26,6 +26,8 @@ SourceRow = tuple[int, str, bool]
 # What a line waits for that calls no Python code, and one that does.
 _READS, _LOCKS = re.compile(r"\binput\(|\bsys\.stdin\b"), re.compile(r"\.acquire\(")
 _NEXT_BATCH = re.compile(r"\s*(?:async )?for |.*\bnext\(")
+_SAVES = re.compile(r"\.(save|dump|to_csv|write|savez|save_pretrained|save_checkpoint)\(")
+_SEE_DISK = "is the file system full or away (df)?"
 CHANGED = "the file changed since the run began"
 
 
@@ -55,6 +57,11 @@ class Stall:
     def source_here(self) -> str:
         """The text of the line where it stands; empty if it can't be read."""
         return _line_here(self.source)
+
+    @property
+    def advice(self) -> str:
+        """What to look at, by the line where it stands; empty if that tells nothing."""
+        return _SEE_DISK if _SAVES.search(self.source_here) else ""
 
     @property
     def source_lines(self) -> tuple[str, ...]:

@@ -65,11 +65,21 @@ def test_a_rank_that_does_not_answer_comes_before_those_that_wait_alike():
 def test_a_stalled_run_says_in_how_many_samples_it_was_at_its_line_and_another_says_nothing():
     title, where = standing_text(folded(STATES["stalled"].records).snapshot(), True)
     assert title == "STALLED 1:15"
-    assert where.startswith("99 % of 1,480 samples at train_resnet.py:88 in save")
-    assert standing_text(folded(STATES["training"].records).snapshot(), True) == ("", "")
+    assert where[1] == "→ is the file system full or away (df)?"
+    assert where[0].startswith("99 % of 1,480 samples at train_resnet.py:88 in save")
+    assert standing_text(folded(STATES["training"].records).snapshot(), True) == ("", ())
 
 
 def test_a_caller_in_the_script_has_its_line_below_it():
     top = SourceLines(1, SCRIPT, 41, 40, ("for batch in loader:", "    train(batch)"))
     lines = [text for text, _ in stack_lines([rank(1, HANGS, TOP), SOURCE, top], is_folded=True)]
     assert lines[-2:] == [f"    {SCRIPT}:41", "        train(batch)"]
+
+
+def test_with_room_the_lines_around_a_caller_and_three_frames_of_each_other_thread_are_shown():
+    top = SourceLines(1, SCRIPT, 41, 40, ("for batch in loader:", "    train(batch)"))
+    other = ThreadStack("Feeder", (REDUCES, WRAPPER, WRAPPER, WRAPPER))
+    answer = [rank(1, HANGS, TOP, others=(other,)), SOURCE, top]
+    lines = [text.strip() for text, _ in stack_lines(answer, is_folded=True, is_long=True)]
+    assert lines[-5:-3] == ["40  for batch in loader:", "▶ 41      train(batch)"]
+    assert lines[-3].startswith("thread Feeder: ")

@@ -234,8 +234,8 @@ def _state(snapshot: Snapshot, over: bool, status: Status, problem: str | None) 
         return Headline(INPUT, units.short_clock(pause.seconds), (stall.place,), _ANSWER)
     if not over and is_stalled(snapshot.overdue_s, snapshot.regular_steps):
         stalled = _stalled(snapshot, snapshot.overdue_s or 0.0, pause)
-        advice = filter(None, (stall and stall.advice, _SEE_STACKS))
-        return replace(stalled, advice=" ".join(advice))
+        look = stall.advice if stall is not None else ""
+        return replace(stalled, advice=f"{look} {_SEE_STACKS}".lstrip())
     last = snapshot.last_stall
     if over and last is not None and is_stalled(last.seconds, snapshot.regular_steps):
         return _stalled(snapshot, last.seconds, last)

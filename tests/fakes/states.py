@@ -618,7 +618,7 @@ def _stalled() -> list[Record]:
             "STALLED: no batch for 60 s",
             since,
             False,
-            ("epoch 2, step 106", "a step usually takes 200 ms"),
+            ("after epoch 2, step 106", "a step usually takes 200 ms"),
         ),
         ProcessStack(
             last,

@@ -31,6 +31,7 @@ class Panel(StrEnum):
     OUTPUT = "output"
     STEP = "step"
     PROCESSES = "processes"
+    METRIC = "metric"
 
 
 LOWER_PANELS = (Panel.LOSS, Panel.EPOCHS, Panel.OUTPUT)
@@ -47,6 +48,7 @@ class RunContent:
         bars: the rows of the comparison, with that of this run; 0 if nothing compares.
         step_rows: the rows about the parts of a step, or its times; 0 if both are unknown.
         has_loss: whether a metric was read.
+        has_metric: whether another one was read.
         epochs: the epochs that the table may get; 0 before the first one ended.
         output_lines: the lines that the output may get; 0 before anything was printed.
         is_running: whether more may come.
@@ -55,6 +57,7 @@ class RunContent:
         has_processes: whether processes of the machine were read.
         has_machine: whether the machine was read, or may still be.
         has_failed: whether it failed: its panel leaves room for the loss and the memory alone.
+        has_stalled: whether no step ends: its throughput is 0.
         flat: the panels whose charts hardly move.
         hidden: the panels that a person hid.
         first: the lower panel that a person chose.
@@ -65,6 +68,7 @@ class RunContent:
     bars: int = 0
     step_rows: int = 0
     has_loss: bool = False
+    has_metric: bool = False
     epochs: int = 0
     output_lines: int = 0
     is_running: bool = True
@@ -73,6 +77,7 @@ class RunContent:
     has_processes: bool = False
     has_machine: bool = True
     has_failed: bool = False
+    has_stalled: bool = False
     flat: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
     first: Panel | None = None
@@ -95,18 +100,20 @@ BROAD = 160
 """From this width on, the charts over time get more than half of it."""
 TALL, SMALL_FIGURE, LARGE_FIGURE = 24, 2, 4
 """From this height on, the figure has large digits; the rows of both."""
+# From this height on, the power and the clock of a GPU have charts.
+_HIGH = 48
 # A comparison and the parts of a step both have panels if they leave this room to others.
 _LEAST_OTHERS = 16
 _LEAST_CHART, _LEAST_WITH_CPU, _LEAST_CPU = 5, 9, 4
 # In a lower window a line has fewer rows.
 _LOW, _LEAST_LOSS = 16, 6
 # A chart that hardly moves needs no more rows; the machine has two of them.
-_MOST_FLAT, _MOST_FLAT_MACHINE = 10, 16
+_MOST_FLAT, _MOST_FLAT_MACHINE = 7, 16
 _LEAST_BARS, _MOST_BARS, _MOST_EPOCHS = 3, 10, 12
 _LEAST_PROCESSES, _MOST_PROCESSES = 6, 12
 _BROAD_LEFT = 0.6
 _FIRST = (Panel.THROUGHPUT, Panel.MACHINE, Panel.COMPARISON)
-_CHARTS = (Panel.THROUGHPUT, Panel.MACHINE, Panel.LOSS)
+_CHARTS = (Panel.THROUGHPUT, Panel.MACHINE, Panel.LOSS, Panel.METRIC)
 
 
 def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
@@ -133,14 +140,21 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
         ),
         Panel.OUTPUT: PanelRows(_LEAST_CHART - 1, FRAME + max(2, content.output_lines), share=2),
         Panel.PROCESSES: PanelRows(_LEAST_PROCESSES, _MOST_PROCESSES, share=2),
+        Panel.METRIC: PanelRows(_LEAST_LOSS, share=3),
     }
     most_flat = {Panel.THROUGHPUT: _MOST_FLAT, Panel.MACHINE: _MOST_FLAT_MACHINE}
+    if height >= _HIGH and content.gpus:
+        # Power and clock, which have charts then, tell more than how busy a GPU is.
+        del most_flat[Panel.MACHINE]
     for panel in content.flat & most_flat.keys() if content.gpus <= 1 else ():
         rows[Panel(panel)] = replace(rows[Panel(panel)], most=most_flat[Panel(panel)])
     has_room = not content.bars or height - figure - bars - step >= _LEAST_OTHERS
     has_step = bool(content.step_rows) and (has_room or not content.has_begun)
     without = {
-        Panel.THROUGHPUT: not content.trains or not content.has_begun or content.has_failed,
+        Panel.THROUGHPUT: not content.trains
+        or not content.has_begun
+        or content.has_failed
+        or (content.has_stalled and height < TALL),
         Panel.COMPARISON: not content.has_figure or not content.has_begun or content.has_failed,
         Panel.STEP: not has_step or content.has_failed,
         Panel.LOSS: not content.has_loss,
@@ -149,11 +163,14 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
         Panel.OUTPUT: not content.output_lines
         and not (content.trains and content.is_running and content.has_begun),
         Panel.PROCESSES: not content.has_processes,
+        Panel.METRIC: not content.has_metric or content.has_failed,
     }
     chosen = [content.first] if content.first else []
     return {
         panel: rows[panel]
-        for panel in dict.fromkeys((*_FIRST, *chosen, Panel.STEP, *LOWER_PANELS, Panel.PROCESSES))
+        for panel in dict.fromkeys(
+            (*_FIRST, *chosen, Panel.STEP, *LOWER_PANELS, Panel.PROCESSES, Panel.METRIC)
+        )
         if not without.get(panel) and panel not in content.hidden
     }
 
@@ -165,6 +182,7 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
     right = [Panel.COMPARISON, Panel.STEP, Panel.LOSS, Panel.EPOCHS, Panel.OUTPUT]
     if width >= BROAD and not content.has_failed:
         left.insert(1, Panel.LOSS)
+        right.insert(2, Panel.METRIC)
     elif height >= TALL and Panel.LOSS in rows:
         left.append(Panel.EPOCHS)
     if width >= BROAD or not content.has_begun or rows.keys() == {Panel.PROCESSES}:
@@ -173,7 +191,7 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
     if not content.has_begun:
         left.insert(0, Panel.STEP)
     right = [panel for panel in right if panel not in left]
-    growing = {Panel.LOSS, Panel.EPOCHS, Panel.PROCESSES} & {*right}
+    growing = {Panel.LOSS, Panel.EPOCHS, Panel.PROCESSES, Panel.METRIC} & {*right}
     if not content.output_lines and not rows.keys().isdisjoint(growing):
         # An empty panel only fills a column without any other that grows.
         rows.pop(Panel.OUTPUT, None)

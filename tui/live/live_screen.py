@@ -26,14 +26,14 @@ from dlmon.figures.session.ranks import why_no_ranks
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
 from dlmon.records import Status
-from dlmon.session.limits.evidence import NOT_CLEAR, Tone
-from dlmon.session.snapshot import Snapshot
+from dlmon.session.limits.evidence import NOT_CLEAR, LimitKind, Tone
+from dlmon.session.snapshot import Snapshot, is_stalled
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
 from tui.drawing.time_axis import NO_LABELS, WHOLE_RUN, TimeWindow
 from tui.live.comparison import ComparisonBars, ComparisonPanel
 from tui.live.epochs import EPOCH_ACTIONS, EPOCH_KEYS, EpochLine, EpochTable, EpochZoom
 from tui.live.failure_pane import FailurePane
-from tui.live.layout import LOWER_PANELS, Panel, Panels, RunContent
+from tui.live.layout import BROAD, LOWER_PANELS, Panel, Panels, RunContent
 from tui.live.log_search import SEARCH_KEYS, LogSearch
 from tui.live.output_pane import OutputPane
 from tui.live.session_charts import (
@@ -42,6 +42,7 @@ from tui.live.session_charts import (
     machine_view,
     newest_metric,
     next_metric,
+    shown_metric,
 )
 from tui.live.session_lines import (
     LEAST_VERDICT,
@@ -177,6 +178,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self._was_running = source.running or source.is_ours
         self._catching_up: Worker[None] | None = None
         self._loss, self._output = LossChart(), OutputPane(id=Panel.OUTPUT)
+        self._second_metric = LossChart(Panel.METRIC, "memory")
         self._failure = FailurePane()
         self._processes: ProcessList | None = None
         self._chosen_panel: Panel | None = None
@@ -225,6 +227,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
                 yield self._machine
                 yield EpochTable(id=Panel.EPOCHS)
                 yield self._loss
+                yield self._second_metric
                 yield self._output
         yield BreakdownLine()
         yield self.filter_field
@@ -362,22 +365,27 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         texts = () if chart.display else newest_metric(learning, self._metric, epoch_noun)
         self.query_one(EpochTable).show_newest_metric(texts)
         columns = self.plot_columns or chart.plot_columns
-        count = min(columns, chart.plot_columns)
-        if count < 1 or not chart.display:
-            return
-        axis = self.window.axis(self.run, count)
-        chart.show_metric(
-            learning,
-            self._metric,
-            axis,
-            self.empty_picture(snapshot, axis),
-            is_running=self._source.running,
-            cursor_label=self._cursor_label(axis),
-            epoch_noun=epoch_noun,
-            shared=self.window.axis(self.run, columns),
+        first, second = shown_metric(learning, self._metric), next_metric(learning, self._metric)
+        second = second if self._second_metric.display else None
+        for shown, name, beside in (chart, first, second), (self._second_metric, second, first):
+            count = min(columns, shown.plot_columns)
+            if count < 1 or not shown.display:
+                continue
+            axis = self.window.axis(self.run, count)
             # In the column of the other charts, the lowest one has them.
-            times=NO_LABELS if self._loss_is_below_charts else self._times(axis),
-        )
+            has_times = shown is not chart or not self._loss_is_below_charts
+            shown.show_metric(
+                learning,
+                name,
+                axis,
+                self.empty_picture(snapshot, axis),
+                is_running=self._source.running,
+                cursor_label=self._cursor_label(axis),
+                epoch_noun=epoch_noun,
+                shared=self.window.axis(self.run, columns),
+                times=self._times(axis) if has_times else NO_LABELS,
+                beside=beside,
+            )
 
     @property
     def _loss_is_below_charts(self) -> bool:
@@ -388,8 +396,10 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
     def panes(self) -> tuple[str, ...]:
         if self.has_class("-machine-alone"):
             return ("machine",)
-        has_processes = self._processes is not None
-        return tuple(panel for panel in Panel if has_processes or panel is not Panel.PROCESSES)
+        without = {Panel.PROCESSES} if self._processes is None else set()
+        if self.size.width < BROAD or len(self._source.session.learning.names) < 2:
+            without.add(Panel.METRIC)
+        return tuple(panel for panel in Panel if panel not in without)
 
     def arrange_panes(self) -> None:
         self._arrange(self._source.snapshot())
@@ -421,12 +431,16 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             # The panel grows ahead of the lines, too.
             lines = 1 << lines.bit_length()
         machine = machine_view(self._source, snapshot)
+        # How steps were doesn't matter where none ends, or where they are of no use.
+        has_stalled = running and is_stalled(snapshot.overdue_s, snapshot.regular_steps)
+        is_useless = snapshot.limit is not None and snapshot.limit.kind is LimitKind.LOSS
         content = RunContent(
             trains=not is_recording and (running or snapshot.batches > 0),
             gpus=sum(not machine.is_unread(gpu) for gpu in machine.gpus),
             bars=self.query_one(ComparisonPanel).bars,
-            step_rows=self.query_one(StepPanel).count,
+            step_rows=0 if has_stalled or is_useless else self.query_one(StepPanel).count,
             has_loss=bool(session.learning.names),
+            has_metric=len(session.learning.names) > 1,
             epochs=epochs,
             output_lines=0 if is_recording or self._failure.display else lines,
             is_running=running,
@@ -435,6 +449,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             has_processes=self._show_processes(snapshot),
             has_machine=snapshot.machine is not None or (running and not snapshot.batches),
             has_failed=self._failure.display,
+            has_stalled=has_stalled,
             flat=flat_charts(session),
             hidden=self.hidden_panes,
             first=self._chosen_panel,

@@ -271,7 +271,6 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
 
 
 NOT_SEEN, NEVER_SEEN = "no loss seen so far", "no loss was seen"
-_LOSS_HUE = HUES.index("loss")
 _LEAST_READINGS = 3
 _CURVE_CELLS = 12
 
@@ -279,8 +278,9 @@ _CURVE_CELLS = 12
 class LossChart(CurveChart):
     """The loss, or the metric that the screen chooses, over time with each validation."""
 
-    def __init__(self) -> None:
-        super().__init__(id="loss")
+    def __init__(self, id: str = "loss", hue: str = "loss") -> None:
+        super().__init__(id=id)
+        self._hue = HUES.index(hue)
 
     def show_metric(
         self,
@@ -294,8 +294,9 @@ class LossChart(CurveChart):
         epoch_noun: str,
         shared: TimeAxis,
         times: TimeLabels,
+        beside: str | None = None,
     ) -> None:
-        """Draw a metric.
+        """Draw a metric, with another one `beside` it.
 
         `axis` has the columns of this chart, `shared` those of all charts; the labels of its
         `times` stand in the border. The marks, shades and cursor come from the picture `below`.
@@ -312,12 +313,14 @@ class LossChart(CurveChart):
                 right, trend = f"{cursor_label}  {_text_at(metric, axis, below.cursor)}", ""
             following = next_metric(learning, name)
             number = (
-                f"O shows {metric_in_words(following)}" if following and following != name else ""
+                f"O shows {metric_in_words(following)}"
+                if following not in (None, name, beside)
+                else ""
             )
             self.set_titles(title, number, right, (trend,) if trend else (), ruler)
         curves, reason = [], NOT_SEEN if is_running else NEVER_SEEN
         if metric is not None:
-            curves = [(_LOSS_HUE, curve_of(metric, 0))]
+            curves = [(self._hue, curve_of(metric, 0))]
             end_ns = metric.series.end_ns
             is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
             reason = "" if is_coming else "no value in this time"

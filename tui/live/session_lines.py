@@ -35,7 +35,7 @@ from dlmon.figures.value_axis import stacked_bar
 from dlmon.log.label import Label
 from dlmon.records import Status, TimePart
 from dlmon.session.gaps import Gap
-from dlmon.session.limits.evidence import OPENING, STANDS, Tone
+from dlmon.session.limits.evidence import KINDS, OPENING, STANDS, LimitKind, Tone
 from dlmon.session.snapshot import Snapshot
 from tui.drawing.step_parts import PART_STYLES, TIME_STYLES
 from tui.widgets.lines import (
@@ -110,7 +110,8 @@ def _state(snapshot: Snapshot, status: str, headline: Headline | None) -> TextRo
     is_running = status == Status.RUNNING
     style = STRONG if is_running else GOOD if status == Status.COMPLETED else BAD
     parts = [(doing_text(snapshot) if is_running else status, style)]
-    if headline is not None and headline.rule in STANDS:
+    is_useless = headline is not None and KINDS[headline.rule].kind is LimitKind.LOSS
+    if headline is not None and (headline.rule in STANDS or (is_running and is_useless)):
         parts = [(headline.name, BAD)]
     epoch = epoch_text(snapshot)
     if epoch:

@@ -83,6 +83,8 @@ _LEAST_SINGLE = 38
 # From this height on, the cores stand below the CPU's chart.
 _TALL = 16
 _LEAST_CPU_HEIGHT = 4
+# Below the GPUs of a run, the CPU's chart needs no more.
+_MOST_CPU_BELOW = 8
 # From this height on, the CPU's chart has a row with the memory over time.
 _TALL_CPU = 10
 # A lower column has one row each for cores and meters; a higher one has more rows for cores.
@@ -90,6 +92,8 @@ _LOW, _HIGH = 12, 28
 _MOST_CORES = {"low": 1, "": 4, "high": 8}
 # The curves of a GPU with much room, besides its utilisation and memory.
 _CURVES = ("power", "temp")
+_CURVES_BELOW = ("power", "clock")
+"""Those below the charts of a run, whose time depends on the clock."""
 _FRAME = 2
 # From these heights on a machine without a GPU has charts of its disks and of its memory, below
 # other charts.
@@ -232,10 +236,11 @@ def layout_below_charts(width: int, height: int, gpus: int, unread: bool = False
         of_others = str(charts * max(_LEAST_TILE_HEIGHT, height // 5)) if charts else "1fr"
         return MachineLayout("below", charts, gpus_height=of_others, side=height >= _TALL)
     has_cpu = height >= _LEAST_TILE_HEIGHT + _LEAST_CPU_HEIGHT
-    room = height - max(_LEAST_CPU_HEIGHT, height * 2 // 5) if has_cpu else height
+    cpu = max(_LEAST_CPU_HEIGHT, min(_MOST_CPU_BELOW, height * 2 // 5))
+    room = height - cpu if has_cpu else height
     charts, columns = gpus, grid_columns(gpus, width, room) if gpus <= MOST_CHARTS else 0
     if gpus == 1:
-        # Its power and temperature have charts too if they fit.
+        # Its power and clock have charts too if they fit.
         charts, columns = max(1, min(3, room // _GOOD_TILE_HEIGHT)), 1
     elif room >= _LEAST_TILE_HEIGHT * gpus:
         # One cursor line then runs through all of them.
@@ -447,7 +452,7 @@ class MachineCharts(Widget):
         if main is None:
             return [disk_reading, memory_reading] if self._below else [memory_reading, disk_reading]
         if self._below and len(view.gpus) == 1:
-            curves = [partial(gpu_curve, gpu=main, label=label) for label in _CURVES]
+            curves = [partial(gpu_curve, gpu=main, label=label) for label in _CURVES_BELOW]
             if view.has_failed and view.facts_of(main).memory_mib:
                 name = f"GPU {main.index}"
                 curves.insert(0, partial(gpu_curve, gpu=main, label="memory", name=name))

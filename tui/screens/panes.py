@@ -8,7 +8,7 @@ from dlmon.options.settings import remember, remembered
 from tui.screens.base import BaseScreen, hidden
 
 _HIDDEN = "hidden-panes"
-_MOST_PANES = 8
+_MOST_PANES = 9
 _TOGGLE = "toggle_pane"
 _IN_CAPITALS = {"cpu": "CPU", "gpus": "GPUs"}
 

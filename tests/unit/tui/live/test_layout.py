@@ -98,25 +98,35 @@ def test_with_a_gpu_the_machine_is_larger_than_without(size):
 def test_a_chart_that_hardly_moves_leaves_its_room_and_output_takes_what_it_has():
     for panel, other in ((Panel.THROUGHPUT, Panel.MACHINE), (Panel.MACHINE, Panel.THROUGHPUT)):
         moving, flat = (
-            arrange_panels(replace(FIRST, flat=frozenset(panels)), *LARGE)
+            arrange_panels(replace(FIRST, flat=frozenset(panels)), *(200, 44))
             for panels in ((), (panel,))
         )
         assert flat[panel].height < moving[panel].height
         assert flat[other].height > moving[other].height
     short, long = (
-        arrange_panels(replace(STATES["beside others"], output_lines=lines), *LARGE)
+        arrange_panels(replace(STATES["beside others"], output_lines=lines), *(200, 44))
         for lines in (4, 400)
     )
     assert short[Panel.OUTPUT].height < long[Panel.OUTPUT].height
 
 
-def test_on_a_large_screen_flat_charts_leave_their_room_to_the_loss_and_tables_to_the_output():
+def test_on_a_large_screen_output_takes_what_it_has_and_another_metric_the_rest():
     content = replace(FIRST, epochs=2, bars=9, flat=frozenset({Panel.THROUGHPUT, Panel.MACHINE}))
-    regions, rows = arrange_panels(content, *LARGE), panel_rows(content, LARGE[1])
-    for panel in (Panel.THROUGHPUT, Panel.MACHINE, Panel.EPOCHS):
+    with_metric = replace(content, has_metric=True)
+    regions, rows = arrange_panels(with_metric, *LARGE), panel_rows(with_metric, LARGE[1])
+    for panel in (Panel.THROUGHPUT, Panel.EPOCHS, Panel.OUTPUT):
         assert regions[panel].height <= rows[panel].most
-    assert regions[Panel.LOSS].height > rows[Panel.THROUGHPUT].most
-    assert regions[Panel.OUTPUT].height > rows[Panel.OUTPUT].most
+    for panel in (Panel.LOSS, Panel.METRIC):
+        assert regions[panel].height > regions[Panel.THROUGHPUT].height
+    assert regions[Panel.METRIC].x > regions[Panel.LOSS].x
+    assert Panel.METRIC not in arrange_panels(content, *LARGE)
+    assert Panel.METRIC not in arrange_panels(with_metric, *MIDDLE)
+
+
+def test_the_throughput_of_a_run_that_stands_leaves_its_room_where_there_is_little():
+    stands = replace(FIRST, has_stalled=True)
+    assert Panel.THROUGHPUT not in arrange_panels(stands, *SMALL)
+    assert Panel.THROUGHPUT in arrange_panels(stands, *MIDDLE)
 
 
 def test_a_machine_that_is_not_read_has_no_panel():
@@ -142,6 +152,9 @@ contents = st.builds(
     bars=st.sampled_from([0, 2, 9, 50]),
     step_rows=st.sampled_from([0, 3, 6]),
     has_loss=st.booleans(),
+    has_metric=st.booleans(),
+    has_stalled=st.booleans(),
+    has_failed=st.booleans(),
     epochs=st.sampled_from([0, 1, 14, 5_000]),
     output_lines=st.sampled_from([0, 1, 400]),
     is_running=st.booleans(),

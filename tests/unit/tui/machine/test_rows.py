@@ -288,11 +288,11 @@ def below(height, **parts):
         # A single GPU is larger than the CPU, and has further charts before that grows.
         ((38, 7), 1, below(7, charts=1, cpu=False)),
         ((38, 11), 1, below(7, charts=1)),
-        ((118, 24), 1, below(15, charts=2)),
-        ((178, 40), 1, below(24, charts=3)),
+        ((118, 24), 1, below(16, charts=2)),
+        ((178, 40), 1, below(32, charts=3)),
         ((58, 16), 2, below(10, charts=2)),
         ((58, 11), 2, below(7, charts=2, columns=2)),
-        ((118, 24), 8, below(15, charts=8, columns=4)),
+        ((118, 24), 8, below(16, charts=8, columns=4)),
         # Many have a row each, and the CPU what these leave.
         ((58, 24), 8, below(10, rows=True)),
         ((58, 24), 16, below(10, rows=True)),

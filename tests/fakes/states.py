@@ -599,8 +599,8 @@ def _stalled() -> list[Record]:
             "profile-1.json.gz",
             81_000,
             (
-                Operation(f"{_CONVOLUTION}fprop{_OF_CUDNN}", 265, 0, 476_000, 0.513),
-                Operation(f"{_CONVOLUTION}dgrad{_OF_CUDNN}", 130, 0, 224_000, 0.242),
+                Operation(f"{_CONVOLUTION}fprop{_OF_CUDNN}", 265, 0, 476_000, 0.512),
+                Operation(f"{_CONVOLUTION}dgrad{_OF_CUDNN}", 130, 0, 224_000, 0.241),
                 Operation(
                     f"void cudnn::bn_fw_tr_1C11_kernel_NCHW<{_FLOATS}>", 265, 0, 112_000, 0.12
                 ),

@@ -171,17 +171,39 @@ def _operation_table(profile: Profile, operations: Sequence[Operation], width: i
     def bar(share: float, glyph: str = "█") -> str:
         return glyph * round(bar_cells * share / longest)
 
+    of_device = _is_of_device(profile)
+
+    def each(operation: Operation) -> str:
+        us = operation.device_us if of_device else operation.host_us
+        us_a_call = us / operation.calls if operation.calls else 0.0
+        return f"{us_a_call:,.{int(us_a_call < 10)}f}" if us_a_call else "–"
+
+    def whole(operation: Operation) -> str:
+        return operation.name.removeprefix("void ").replace("at::native::", "")
+
+    is_wide = width is not None and width >= _WIDE
+
+    def short(operation: Operation) -> str:
+        name = plain_name(operation) or whole(operation)
+        return _cut_in_the_middle(name, _SHORT_NAME) if is_wide else name
+
     columns: tuple[Column[Operation], ...] = (
         number_column("share", lambda operation: _percent(shares[operation])),
         Column("", lambda operation: bar(shares[operation])),
         number_column("calls", lambda operation: f"{operation.calls:,}"),
+        number_column("µs a call", each),
         number_column("host", lambda operation: _time(operation.host_us)),
         number_column("device", lambda operation: _time(operation.device_us)),
-        Column("operation", lambda o: o.name.removeprefix("void ").replace("at::native::", "")),
+        Column("operation", whole if width is None else short),
     )
-    table = table_of(columns, shown, is_cut=True)
+    blank = ("",) * 4
+    if is_wide:
+        # A name that is longer than the rest of the row goes below it.
+        kernel = Column[Operation]("kernel", lambda o: whole(o) if whole(o) != short(o) else "")
+        columns = (*columns, kernel)
+    table = table_of(columns, shown, is_cut=not is_wide)
     rest = [
-        (_percent(share), bar(share, "░"), "", "", "", name)
+        (_percent(share), bar(share, "░"), *blank, name, *[""] * is_wide)
         for name, share in others.items()
         if share >= _LEAST_SHARE
     ]
@@ -189,7 +211,7 @@ def _operation_table(profile: Profile, operations: Sequence[Operation], width: i
     unknown = {"host": "host_us", "device": "device_us"}
     known = {name for name, us in unknown.items() if any(getattr(o, us) for o in shown)}
     table = table.without(*(unknown.keys() - known))
-    if width is not None:
+    if width is not None and not is_wide:
         *cells, _ = zip(table.headings, *table.rows, strict=True)
         room = width - sum(max(map(len, column)) + 2 for column in cells)
         rows = ((*row, _cut_in_the_middle(name, room)) for *row, name in table.rows)
@@ -254,7 +276,13 @@ def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str,
     for operation in operations:
         kinds.setdefault(_kind_of(operation), []).append(operation)
     for kind, of_kind in kinds.items():
+        parts: dict[str, float] = {}
+        for operation in of_kind:
+            part = plain_name(operation).partition(", ")[2]
+            parts[part] = parts.get(part, 0.0) + operation.share * (1 - idle)
         which = f", in {units.counted(len(of_kind), 'operation')}"
+        if "" not in parts:
+            which = f": {', '.join(f'{part} {_percent(share)}' for part, share in parts.items())}"
         if not kind:
             # Of these, only the largest is one thing.
             kind, which, of_kind = "LARGEST OPERATION", f": {of_kind[0].name}", of_kind[:1]
@@ -280,6 +308,26 @@ def _kind_of(operation: Operation) -> str:
     return next((kind for kind, words in _KINDS.items() if re.search(words, name)), "")
 
 
+_PLAIN_NAMES = {
+    "convolution, forward": r"fprop",
+    "convolution, backward": r"dgrad",
+    "convolution, weight gradient": r"wgrad",
+    "batch norm, forward": r"cudnn::bn_fw",
+    "batch norm, backward": r"cudnn::bn_bw",
+    "copy to the device": r"memcpy (htod|h2d)",
+    "copy to the host": r"memcpy (dtoh|d2h)",
+    "copy on the device": r"memcpy (dtod|d2d)",
+}
+"""What kernels do, by words in their names; the first that matches."""
+
+
+def plain_name(operation: Operation) -> str:
+    """Return what an operation does in plain words; empty if its name doesn't tell."""
+    name = operation.name.lower()
+    names = (plain for plain, words in _PLAIN_NAMES.items() if re.search(words, name))
+    return next(names, _kind_of(operation).lower())
+
+
 def _shares(profile: Profile) -> tuple[float, float, float]:
     """Return the shares of the time in which the device was idle, copied and communicated.
 
@@ -289,7 +337,8 @@ def _shares(profile: Profile) -> tuple[float, float, float]:
     return idle, (copying or 0.0) * (1 - idle), (communicating or 0.0) * (1 - idle)
 
 
-_BAR_CELLS, _MOST_BAR_CELLS, _BESIDE_BAR = 12, 60, 80
+_BAR_CELLS, _MOST_BAR_CELLS, _BESIDE_BAR = 12, 30, 80
+_WIDE, _SHORT_NAME = 110, 28
 _LEAST_SHARE, _MOSTLY_OPERATIONS = 0.005, 0.5
 _IDLE_ADVICE = f"if it doesn't wait for data, {FEWER_KERNELS}"
 _LESS_WORK = "lower precision, a compiled model, or a smaller model"

@@ -55,7 +55,7 @@ def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):
     lead = "LARGEST OPERATION 100 % of the time in operations on the device: aten::mm|<b>"
     assert largest.sentences[0] == lead
     assert profiled.sentences == ("5 steps by PyTorch's profiler, 1.00 s",)
-    assert table.rows[0] == ("100 %", 12 * "█", "5", "1.50 ms", "40.0 ms", "aten::mm|<b>")
+    assert table.rows[0] == ("100 %", 12 * "█", "5", "8,000", "1.50 ms", "40.0 ms", "aten::mm|<b>")
     assert lost.sentences == ("5 steps by JAX's profiler, 1.00 s: its trace is cut short",)
     assert "aten::mm|&lt;b&gt;" in html_of(report)
     assert "| `aten::mm¦<b>` |" in markdown_of(report)

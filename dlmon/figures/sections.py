@@ -41,10 +41,11 @@ class Note:
 
 @record(frozen=True)
 class Figures:
-    """Names and their figures as text."""
+    """Names and their figures as text; `in_columns` puts as many beside each other as fit."""
 
     heading: str
     rows: tuple[Row, ...]
+    in_columns: bool = False
 
 
 @record(frozen=True)

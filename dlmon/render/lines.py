@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Literal
 
 from rich.cells import cell_len
@@ -68,6 +69,8 @@ def _lines(section: Section, width: int | None) -> Iterator[Line]:
             for sentence in section.sentences:
                 for part in _parts(sentence, width, len(indent)):
                     yield ((indent + part, style),)
+        case Figures() if section.in_columns and width is not None:
+            yield from _in_columns(section.rows, width)
         case Figures():
             yield from _rows(section.rows, width, styles=["dim"])
         case Bars() if section.are_parts:
@@ -88,6 +91,22 @@ def _lines(section: Section, width: int | None) -> Iterator[Line]:
             yield from _table(section, width)
         case Code():
             yield from (((line, ""),) for line in section.lines)
+
+
+def _in_columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[Line]:
+    """Yield names and figures in columns, each read from top to bottom."""
+    for count in range(1, len(rows) + 1):
+        columns = [rows[first : first + count] for first in range(0, len(rows), count)]
+        widths = [_widths(column) for column in columns]
+        used = sum(sum(each) + len(_GAP) for each in widths) + len(_BELOW) * (len(columns) - 1)
+        if used <= width or count == len(rows):
+            break
+    cells = [
+        [_GAP.join(f"{text:<{most}}" for text, most in zip(row, each, strict=True)) for row in part]
+        for part, each in zip(columns, widths, strict=True)
+    ]
+    for line in zip_longest(*cells, fillvalue=""):
+        yield ((_BELOW.join(line).rstrip(), "dim"),)
 
 
 def _table_of(section: Bars) -> Table:

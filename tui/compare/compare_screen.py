@@ -11,8 +11,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from dlmon.comparison.sides import NotComparable, NoThroughput, RunComparison
-from dlmon.figures.comparison.side_rows import describe_sides, signs_text, verdict_in_short
-from dlmon.figures.sections import Note
+from dlmon.figures.comparison.side_rows import (
+    SAME,
+    describe_sides,
+    signs_text,
+    verdict_in_short,
+)
+from dlmon.figures.sections import Figures, Note, Section
 from dlmon.log.folder import LogError
 from dlmon.session.run_figures import OnRead, compare_logs
 from tui.drawing.time_axis import TimeAxis
@@ -31,6 +36,8 @@ Read = Callable[[Sequence[Path], Sequence[Path], OnRead], RunComparison]
 _BASE, _NEW = 1, 0
 """The line style of each side: the base is dashed."""
 _LEGEND = f"{SIGNS[_BASE]} base  {SIGNS[_NEW]} new"
+# A narrower table says only how many figures are the same.
+_WIDTH_FOR_SAME = 100
 _HOW_TO = "Press Enter to see them side by side anyway."
 
 
@@ -129,7 +136,18 @@ class ComparedScreen(ExportControls):
         )
         base, new = (" ".join(row) for row in getattr(names, "rows", ()))
         self._put_titles(base, new, "" if is_refused else signs_text(comparison))
-        self._table.show(*sections, *how_to)
+        self._table.show(*map(self._in_short, sections), *how_to)
+
+    def _in_short(self, section: Section) -> Section:
+        """Return a section, or in a narrow table the number of figures that are the same."""
+        if self.size.width >= _WIDTH_FOR_SAME or getattr(section, "heading", "") != SAME:
+            return section
+        count = len(section.rows) if isinstance(section, Figures) else 0
+        return Note((f"{count} other figures are about the same.",))
+
+    def on_resize(self) -> None:
+        if self._comparison is not None:
+            self._show(self._comparison)
 
     def answer(self, word: str, sentences: Sequence[str]) -> None:
         """Show the verdict above the table."""

@@ -77,6 +77,7 @@ class ComparisonBars(ScrollingLines):
     _reference: int | None = None
     _chosen: int | None = None
     _scrolled = False
+    _first_shown: frozenset[int] = frozenset()
 
     def show(self, comparison: Comparison) -> None:
         section = comparison_bars(comparison)
@@ -88,6 +89,13 @@ class ComparisonBars(ScrollingLines):
         self.scale = "logarithmic scale" * is_logarithmic
         chosen = comparison.chosen
         self._reference = None if chosen is None else comparison.rows.index(chosen)
+        this = comparison.this
+        distance = {
+            n: abs(row.value - this.value)
+            for n, row in enumerate(comparison.rows)
+            if this is not None and row.kind in ("this", "published")
+        }
+        self._first_shown = frozenset(sorted(distance, key=distance.__getitem__)[:2])
         self.redraw()
 
     def choose(self, index: int) -> None:
@@ -104,18 +112,28 @@ class ComparisonBars(ScrollingLines):
         offset = event.get_content_offset(self)
         index = None if offset is None else self.index_at(offset.y, len(self._bars))
         if index is not None:
-            self.post_message(self.RowClicked(self._compared[index]))
+            row = self._compared[self._in_order(self.size.height)[index]]
+            self.post_message(self.RowClicked(row))
+
+    def _in_order(self, height: int) -> list[int]:
+        """Return the rows, where few fit those of this run, the chosen and the nearest first."""
+        rows = [*range(len(self._bars))]
+        if self._chosen is None or not height < len(rows):
+            return rows
+        first = {self._chosen, *self._first_shown}
+        return sorted(rows, key=lambda n: n not in first) if height <= len(first) else rows
 
     def draw(self, width: int, height: int) -> list[TextRow]:
         if not self._bars:
             return []
+        order = self._in_order(height)
         if not self._scrolled:
             this_run = (n for n, row in enumerate(self._compared) if row.kind == "this")
             centre = next(this_run, 0) if self._chosen is None else self._chosen
-            self._first = min(centre, len(self._bars) - 1) - height // 2
+            self._first = order.index(min(centre, len(self._bars) - 1)) - height // 2
         in_view = self.in_view(len(self._bars), height)
         inner = width - 2 if self.scrolls else width
-        rows = [cut(self._row(index, inner), inner) for index in in_view]
+        rows = [cut(self._row(order[index], inner), inner) for index in in_view]
         return self.with_thumb(rows, len(self._bars), width)
 
     def _row(self, index: int, width: int) -> TextRow:

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from dlmon.comparison.references import ComparisonRow
 from dlmon.figures.comparison import verdicts
 from dlmon.figures.comparison.run_rows import Comparison, row_details
+from dlmon.figures.comparison.side_rows import figures_of_run
 from dlmon.figures.sections import Figures
 from tui.compare.compare_screen import KEYS, ComparedScreen
 from tui.live.comparison import ComparisonBars
@@ -20,6 +21,7 @@ from tui.screens.base import TickingScreen, hidden
 # The table has these rows before the bars have more than a few; from some height on, there is
 # room for the throughput of both runs too.
 _TABLE_ROWS, _FEW, _HIGH = 18, 3, 36
+_MOST_ROWS = 24
 _PUBLISHED = "of this to compare with: the bars are published figures."
 
 
@@ -93,9 +95,8 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
         name = comparison.name_of(row) if row.kind != "this" else row.label
         entry = comparison.earlier.get(row.session or "")
         base = () if entry is None else (entry.path,)
-        if base:
-            self._table.set_titles(f"base {name}", right="new this run")
         if base and base != self._base:
+            self._table.set_titles(f"base {name}", right="new this run")
             self._comparison = None
             self._base = base
             self.action_refresh()
@@ -103,20 +104,22 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
         # Beside the few lines about a row that is no run, the bars have the room.
         rows = min(len(comparison.rows), max(_FEW, (self.size.height - _TABLE_ROWS) // 2))
         self._bars.styles.height = 2 + rows if base else 2 + len(comparison.rows)
-        self._table.styles.height = "3fr"
+        self._table.styles.max_height = _MOST_ROWS
         if entry is None:
             self.workers.cancel_node(self)
             self._table.set_titles(name)
             is_this = row.kind == "this"
-            own = (comparison.snapshot.result, comparison.runs.get(row.session or ""))
-            details = row_details(row, *(own if is_this else ()))
+            details = row_details(row, comparison.snapshot.result if is_this else None)
+            if is_this and (run := comparison.runs.get(row.session or "")) is not None:
+                details += figures_of_run(run, row.metric)
+            self._comparison = None
             self._chart.display = False
             self._headline.display = not is_this or not comparison.earlier
             if is_this:
                 self._headline.show("NO EARLIER RUN", [_PUBLISHED])
             else:
                 self.answer(verdicts.in_short(comparison.factor(row)), [comparison.against(row)])
-            self._table.styles.height = len(details) + 2
+            self._table.styles.max_height = len(details) + 2
             self._table.show(Figures("", tuple(details)))
 
     def _put_titles(self, base: str, new: str, signs: str) -> None:

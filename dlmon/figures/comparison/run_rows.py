@@ -38,7 +38,7 @@ from dlmon.figures.comparison.earlier_runs import (
     earlier_sessions,
     has_figure,
 )
-from dlmon.figures.quantity_text import rows_shown_in, text_of
+from dlmon.figures.quantity_text import rows_shown_in
 from dlmon.figures.sections import Bar, Bars, Row
 from dlmon.figures.session.compared_figure import (
     basis_of_epoch,
@@ -415,17 +415,15 @@ def _bar(row: ComparisonRow, names: Mapping[str, str], is_priced: bool) -> Bar:
     )
 
 
-def row_details(
-    row: ComparisonRow, result: Result | None = None, run: RunFigures | None = None
-) -> list[Row]:
-    """Return the details of a row; for this run with its figures, and its result if it is over."""
+def row_details(row: ComparisonRow, result: Result | None = None) -> list[Row]:
+    """Return the details of a row; for this run with its result if it is over."""
     time = units.with_band(row)
     uncertain = f" ({units.UNCERTAIN})" * time.is_uncertain
     batch = f", batch {row.published.batch_size}" if row.published else ""
     details = [
         (
-            "throughput" if row.is_rate else "time",
-            f"{time.text()} {timed_unit(row.metric)}".rstrip() + batch + uncertain,
+            "throughput" if row.is_rate else f"time {timed_unit(row.metric)}",
+            f"{time.text()} {timed_unit(row.metric) * row.is_rate}".rstrip() + batch + uncertain,
         ),
         ("conditions" if row.comparable else "differs", "; ".join(row.badges)),
         ("measured", ", ".join(str(part) for part in (row.framework, row.year) if part)),
@@ -434,9 +432,6 @@ def row_details(
         details.extend(_published_details(row.published))
     elif result is not None:
         details.append(("speed", effective_text(result)))
-    for key, value in () if run is None else run.values.items():
-        if (quantity := BY_KEY.get(key)) is not None and key != row.metric:
-            details.append((quantity.name or "throughput", text_of(quantity, value)))
     if row.cost_usd is not None:
         details.append(("cost", f"{units.dollars(row.cost_usd)} {timed_unit(row.metric)}"))
     return [(name, text) for name, text in details if text]
@@ -564,8 +559,13 @@ class SessionComparison:
         return self._comparison_of(snapshot, newest)
 
     def in_full(self) -> Comparison:
-        """Return the comparison with all earlier sessions, as of now."""
-        return self._comparison_of(self._source.snapshot(), self._all_earlier)
+        """Return the comparison with all earlier sessions, as of now, with this run's readings."""
+        comparison = self._comparison_of(self._source.snapshot(), self._all_earlier)
+        readings, runs = self._source.session.readings, {**comparison.runs}
+        if (this := runs.get(comparison.snapshot.header.id)) is not None:
+            values = {**this.values, **readings.means, **readings.maxima}
+            runs[this.session] = replace(this, values=values)
+        return replace(comparison, runs=runs)
 
     def _comparison_of(self, snapshot: Snapshot, entries: Sequence[SessionEntry]) -> Comparison:
         is_running = self._source.running

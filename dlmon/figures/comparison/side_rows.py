@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os.path import commonprefix
 from typing import Any
@@ -20,6 +20,7 @@ from dlmon.comparison.sides import (
     ComparedFigure,
     Difference,
     NotComparable,
+    NoThroughput,
     RunComparison,
     compare_sides,
     failed_text,
@@ -38,6 +39,7 @@ from dlmon.figures.sections import (
     Kind,
     Level,
     Note,
+    Row,
     Section,
     Table,
     as_sentence,
@@ -70,6 +72,9 @@ LEGENDS = {
 }
 """The meaning of each sign before a change."""
 UNKNOWN = "–"
+SAME = "About the same"
+"""The heading of the figures that are the same in both sides."""
+_WITHIN = 0.01
 
 _SHOWN_BEFORE = 8
 """Two long values keep this many of their common characters before the first difference."""
@@ -91,6 +96,9 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
 
     is_refused = bool(it.unlike) and not anyway
     yield from note([why_unlike(it) if is_refused else verdict(it)], "verdict")
+    # Another device explains more than all figures do.
+    texts = (f"{d.name} {changed_text(_brief_device(d))}" for d in it.environment)
+    yield from note([f"differs: {', '.join(texts)}"] * bool(it.environment), "list")
     if not is_refused:
         yield from note(_doubts_of_sides(it), "warning")
     # What was changed is usually what a person compares.
@@ -100,10 +108,16 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
     if not is_refused:
         table = figure_table(it)
         yield table
-        yield from note([*_same_texts(it), *legends(table), *notes(it)])
+        same = _same_rows(it)
+        yield from [Figures(SAME, same, in_columns=True)] * bool(same)
+        yield from note([*legends(table), *notes(it)])
         yield from note(_doubts_of_figures(it), "warning")
-    environment = _differing("Different environment", it.environment)
-    yield from [environment] * bool(environment.rows)
+
+
+def _brief_device(it: Difference) -> Difference:
+    """Return a difference with the usual names of devices."""
+    is_device = it.name in ("device", "CPU")
+    return replace(it, base=units.device(it.base), new=units.device(it.new)) if is_device else it
 
 
 def _differing(heading: str, differences: Sequence[Difference]) -> Figures:
@@ -171,25 +185,49 @@ def figure_table(comparison: RunComparison) -> Table:
 
 
 def is_same(figure: ComparedFigure) -> bool:
-    """Return whether both sides have a figure, other than the throughput, that is written alike."""
+    """Return whether both sides have a figure, other than the throughput, that is written alike.
+
+    Of figures without a ratio, such as CPU cores, those within 1 % of each other are.
+    """
     if figure.name == THROUGHPUT or figure.why or None in (figure.base, figure.new):
         return False
     base, new = _numbers(figure)
     ratio = figure.ratio
     if base == new or ratio is None:
-        return base == new
+        # Of what a metric comes to, less than this matters.
+        is_close = not figure.name.startswith(METRIC) and math.isclose(
+            figure.base or 0.0, figure.new or 0.0, rel_tol=_WITHIN
+        )
+        return base == new or is_close
     # A certain change may be too small to be written.
     return ratio.is_significant and verdicts.change(ratio.value) == "1.000×"
 
 
-def _same_texts(comparison: RunComparison) -> list[str]:
-    """Return the figures that are the same in both sides, in a sentence."""
-    name = _names_of(comparison)
-    texts = []
-    for figure in filter(is_same, comparison.figures):
-        title, _, unit = name(figure.name).rpartition(", ")
-        texts.append(f"{title or unit} {_numbers(figure)[0]} {unit if title else ''}".rstrip())
-    return [f"same in both: {', '.join(texts)}"] if texts else []
+def _same_rows(comparison: RunComparison) -> tuple[Row, ...]:
+    """Return the figures that are the same in both sides."""
+    return _own_rows(comparison, filter(is_same, comparison.figures))
+
+
+def _own_rows(it: RunComparison, figures: Iterable[ComparedFigure]) -> tuple[Row, ...]:
+    """Return the names of figures and their values with the unit: 2.88 → 2.89 cores."""
+    names, rows = _names_of(it), []
+    for figure in figures:
+        title, _, unit = names(figure.name).rpartition(", ")
+        if figure.name == THROUGHPUT:
+            title = "throughput"
+        texts = " → ".join(dict.fromkeys(_numbers(figure)))
+        rows.append((title or unit, f"{texts} {unit if title else ''}".rstrip()))
+    return tuple(rows)
+
+
+def figures_of_run(run: RunFigures, besides: str) -> tuple[Row, ...]:
+    """Return the figures of a run besides one, under the names that they have beside another."""
+    try:
+        alone = compare_sides([run], [replace(run, session="")])
+    except NoThroughput as refused:
+        alone = refused.comparison
+    figures = (f for f in alone.figures if f.name != besides and f.base is not None)
+    return _own_rows(alone, figures)
 
 
 def throughput_bars(comparison: RunComparison) -> Bars | None:
@@ -415,7 +453,7 @@ def notes(comparison: RunComparison) -> list[str]:
     if not _is_tested(comparison) and len((*comparison.base, *comparison.new)) > 2:
         texts.append(LEGENDS[NOT_TESTED])
     ratio = comparison.throughput.ratio
-    if ratio is not None and ratio.basis is Basis.LIKE_RUNS:
+    if ratio and ratio.basis is Basis.LIKE_RUNS and not verdicts.is_unknown(ratio):
         texts.append("how runs differ is taken from other runs of the same conditions here")
     if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
         texts.append("the interval is of how these runs varied by themselves, not of how runs do")

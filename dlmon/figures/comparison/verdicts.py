@@ -29,8 +29,8 @@ def verdict(factor: Ratio | str, name: str, unsure: str = "", subject: str = "")
     span = ""
     if low is not None and high is not None:
         span = interval(1 / high, 1 / low) if is_slow and low > 0 else interval(low, high)
-        if is_too_wide(low, high) and factor.p is not None and (factor.degrees or 3) < 3:
-            span = "too few runs show how much runs differ"
+        if is_unknown(factor):
+            span = "interval too wide: too few runs show how much runs differ"
     details = ", ".join(text for text in (span, unsure if factor.p is None else "") if text)
     as_fast = f"{subject}{_how_fast(value)} as {name}"
     text = as_fast if is_clear else f"no clear difference from {name}"
@@ -63,6 +63,13 @@ def _how_fast(value: float) -> str:
 def is_too_wide(low: float, high: float) -> bool:
     """Return whether the interval of a ratio is too wide for its figures to tell anything."""
     return high > _TOO_WIDE * low
+
+
+def is_unknown(factor: Ratio) -> bool:
+    """Return whether an interval is too wide because it is taken from two or three runs."""
+    if factor.low is None or factor.high is None or factor.p is None:
+        return False
+    return is_too_wide(factor.low, factor.high) and (factor.degrees or 3) < 3
 
 
 def interval(low: float, high: float) -> str:

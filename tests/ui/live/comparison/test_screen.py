@@ -101,7 +101,7 @@ async def test_the_first_run_of_a_script_has_no_bars_and_the_key_says_why(monkey
 async def test_a_first_run_shows_its_own_figures_and_no_key_that_does_nothing():
     async with shown() as stage:
         assert "NO EARLIER RUN" in stage.text
-        assert "throughput 5,500 samples/s median step 18.0 ms" in details(stage)
+        assert "throughput 5,500 samples/s median step 18.00 ms" in details(stage)
         assert "Keep as base" not in stage.text
         await stage.press("home")
         assert "Keep as base" in stage.text

@@ -42,11 +42,11 @@ def names_of(comparison):
     return [row[0] for row in figure_table(comparison).rows]
 
 
-def said_of_figures(comparison):
-    """Return the sentences below the table."""
+def same_figures(comparison):
+    """Return the figures below the table, which are the same in both sides."""
     sections = [*describe_sides(comparison)]
     below = sections[sections.index(figure_table(comparison)) + 1]
-    return below.sentences
+    return [" ".join(row) for row in below.rows]
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,21 @@ def test_after_the_figure_stands_what_differs_then_the_parts_of_a_step_memory_th
     metric = "last a_very_long_nam…"
     assert names_of(comparison)[1:] == ["forward, ms a step"]
     same = ["median step 4.00 ms", "memory 1.00 GiB", f"{metric} 0.5000", *others]
-    assert said_of_figures(comparison)[0] == f"Same in both: {', '.join(same)}."
+    assert same_figures(comparison) == same
     assert cells(comparison, "forward, ms a step")[1:4] == ("1.50", "3.60", "2.40×")
+
+
+def test_figures_without_a_ratio_that_hardly_differ_are_about_the_same_but_metrics_are_not():
+    values = {"run_cores": 2.88, "metric.loss": 0.500}, {"run_cores": 2.89, "metric.loss": 0.501}
+    base, new = (side(name, 1.0, values=v) for name, v in zip("ab", values, strict=True))
+    assert same_figures(compare_sides(base, new)) == ["CPU used 2.88 → 2.89 cores"]
+
+
+def test_another_device_stands_above_the_figures():
+    sides = side("a", 1.0, device_name="GTX 1060"), side("b", 0.5, device_name="i7-9700K")
+    _, _, differs, table, *_ = describe_sides(compare_sides(*sides))
+    assert differs.sentences == ("Differs: device GTX 1060 → i7-9700K.",)
+    assert isinstance(table, Table)
 
 
 # ---- what differs ----
@@ -411,6 +424,6 @@ def test_what_is_shown_as_equal_is_same_and_what_a_side_lacks_is_said():
     new = [run for n in range(3) for run in side(f"b{n}", 5.0 + n / 100, values=values)]
     both = compare_sides(base, new)
     assert both.figures[0].ratio.is_significant
-    assert said_of_figures(both)[0] == "Same in both: memory 0.88 GiB, compile 1.50 s."
+    assert same_figures(both) == ["memory 0.88 GiB", "compile 1.50 s"]
     assert names_of(both) == ["samples/s", "GPU memory, GiB"]
     assert cells(both, "GPU memory, GiB")[1:4] == ("4.74", "–", "not read in new")

@@ -37,7 +37,8 @@ def of_windows(value, low, high):
         ),
         (
             replace(of_runs(1.0, 0.1, 10.0), degrees=1.0),
-            "no clear difference from base (too few runs show how much runs differ)",
+            "no clear difference from base "
+            "(interval too wide: too few runs show how much runs differ)",
         ),
         (of_runs(9.0, 2.0, 40.0), "9.00× as fast as base (interval too wide)"),
         (Ratio(1.0), "as fast as base (1 run each)"),

@@ -24,7 +24,7 @@ def test_an_action_has_its_first_keys_and_digits_are_a_range(keys, few):
 
 @pytest.mark.parametrize(("width", "columns"), [(76, 3), (106, 4), (20, 1)])
 def test_groups_stand_side_by_side_and_no_name_is_cut_in_a_word(width, columns):
-    groups = ("Run", "Look", "Time", "Leave, help")
+    groups = ("Run", "Look", "Time", "Share")
     keys = [KeyHelp(group, "x", "Fit the throughput again", "") for group in groups]
     console = Console(width=width, color_system=None)
     with console.capture() as capture:

@@ -879,7 +879,7 @@ def test_several_gpus_that_train_are_one_limit():
     near = replace(busy, gpus=tuple(replace(gpu, power_w=118.0) for gpu in busy.gpus))
     assert (
         find_limit([near] * 20, gpus=(0, 1)).lead.reasons[0]
-        == "GPUs 0 and 1 work near their power limit"
+        == "GPUs 0 and 1 are busy 97 % of the time, near their power limit"
     )
     # The mean of them counts: where one waits for the others, they are not busy.
     waits = replace(busy, gpus=(busy.gpus[0], replace(busy.gpus[1], utilization_pct=20)))

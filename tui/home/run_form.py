@@ -25,7 +25,7 @@ from dlmon.options.run_options import OPTIONS, RunOptions
 from dlmon.options.script import ScriptRun, UnreadableScript, read_script
 from dlmon.records import MachineFacts
 from dlmon.records.sanitize import clean, shown_path
-from tui.screens.form import Field, FormScreen
+from tui.screens.form import REPEAT_HINT, Field, FormScreen
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines, TextRow, fit
 from tui.widgets.text_field import TextField
 from workloads.catalog import Workload
@@ -276,14 +276,20 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
     return [("auto", "auto"), ("cpu", "cpu"), *gpus, *every]
 
 
-HINT = "The command as you type it in a shell."
-_HISTORY = " ↑ brings an earlier one."
+_EXAMPLE = "python train.py --epochs 3"
 _FIELDS = (
-    Field("command", "Command", "such as python train.py --epochs 3"),
-    Field("directory", "Directory"),
-    Field("name", OPTIONS["name"].label, OPTIONS["name"].unset),
-    Field("repeat", "Repeat", "1; three or more show how much runs differ"),
-    Field("alert", OPTIONS["alert"].label, f"{OPTIONS['alert'].unset}; https://ntfy.sh/my-topic"),
+    Field("command", "Command", _EXAMPLE, hint="The command as you type it in a shell."),
+    Field("directory", "Directory", hint="Where the command runs."),
+    Field(
+        "name", OPTIONS["name"].label, OPTIONS["name"].unset, hint="What lists call the session."
+    ),
+    Field("repeat", "Repeat", "1", hint=REPEAT_HINT),
+    Field(
+        "alert",
+        OPTIONS["alert"].label,
+        OPTIONS["alert"].unset,
+        hint="Where alerts go, such as https://ntfy.sh/my-topic.",
+    ),
 )
 
 
@@ -294,6 +300,10 @@ class ScriptForm(FormScreen[ScriptRun]):
     """
 
     SUBMIT = "Run"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "earlier(1)", "Earlier commands", key_display="↑", priority=True),
+        Binding("down", "earlier(-1)", "Later command", show=False, priority=True),
+    ]
 
     def __init__(self, last: ScriptRun | None = None, earlier: Sequence[str] = ()) -> None:
         command, directory, *others = _FIELDS
@@ -312,22 +322,21 @@ class ScriptForm(FormScreen[ScriptRun]):
             if submitted:
                 self.query_one(f"#{error.field}").focus()
             elif error.field == "command":
-                return None, self._hint, False
+                return None, f"$ dlmon exec -- {clean(typed['command'])}", False
             return None, f"{clean(str(error))}.", True
         if run is not None:
             return run, f"$ {clean(run.command_line)}", False
-        missing = "Type what is to be run, such as python train.py."
-        return None, missing if submitted else self._hint, submitted
+        if submitted:
+            return None, f"Type what is to be run, such as {_EXAMPLE}.", True
+        return None, f"$ dlmon exec -- {_EXAMPLE}", False
 
-    @property
-    def _hint(self) -> str:
-        return f"{HINT}{_HISTORY * (len(self._earlier) > 1)}"
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer earlier commands in the field of the command, if there are any."""
+        is_there = self.focused is not None and self.focused.id == "command"
+        return action != "earlier" or (is_there and len(self._earlier) > 1)
 
-    def on_key(self, event: events.Key) -> None:
-        steps = {"up": 1, "down": -1}.get(event.key, 0)
+    def action_earlier(self, steps: int) -> None:
         field = self.query_one("#command", TextField)
-        if steps and self._earlier and self.focused is field:
-            event.stop()
-            self._at = max(0, min(self._at + steps, len(self._earlier) - 1))
-            field.value = self._earlier[self._at]
-            field.cursor_position = len(field.value)
+        self._at = max(0, min(self._at + steps, len(self._earlier) - 1))
+        field.value = self._earlier[self._at]
+        field.cursor_position = len(field.value)

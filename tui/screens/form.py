@@ -1,4 +1,4 @@
-"""A form over a screen; its last line says what the typed text means, or what is wrong."""
+"""A form over a screen; below it stands what the typed text means, or what is wrong."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from tui.widgets.text_field import TextField
 Result = TypeVar("Result")
 
 
+REPEAT_HINT = "Three or more runs show how much runs differ."
+
+
 class Field(NamedTuple):
-    """A field of a form, with its initial value."""
+    """A field of a form, with its initial value, and a hint to be shown while it has the focus."""
 
     name: str
     title: str
     placeholder: str = ""
     value: str = ""
+    hint: str = ""
 
 
 class FormScreen(Dialog[Result]):
@@ -42,7 +46,8 @@ class FormScreen(Dialog[Result]):
 
     def __init_subclass__(cls) -> None:
         """Bind enter under the name that it has in this form."""
-        cls.BINDINGS = [Binding("enter", "submit", cls.SUBMIT, priority=True)]
+        enter = Binding("enter", "submit", cls.SUBMIT, priority=True)
+        cls.BINDINGS = [enter, *vars(cls).get("BINDINGS", ())]
         super().__init_subclass__()
 
     def __init__(self, title: str, fields: tuple[Field, ...]) -> None:
@@ -61,10 +66,18 @@ class FormScreen(Dialog[Result]):
                     text_field.select_on_focus = False
                     yield text_field
             yield Static(id="summary")
+            if any(field.hint for field in self._fields):
+                yield Static(id="hint")
         yield KeyFooter()
 
     def on_mount(self) -> None:
         self._check()
+
+    def on_descendant_focus(self) -> None:
+        """Show the hint of the field that has the focus."""
+        hints = {field.name: field.hint for field in self._fields}
+        for line in self.query("#hint").results(Static):
+            line.update(Content(hints.get(getattr(self.focused, "id", "") or "", "")))
 
     def read(self, typed: dict[str, str], submitted: bool) -> tuple[Result | None, str, bool]:
         """Return the result of the fields, a sentence about it, and whether a field is wrong.

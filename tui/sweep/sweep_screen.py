@@ -45,7 +45,7 @@ from dlmon.sweep.plan import Combination, Plan, SweepError
 from dlmon.sweep.results import order_by_result
 from dlmon.sweep.runner import SweepRun
 from tui.messages import ShowSweptSession
-from tui.screens.form import Field, FormScreen
+from tui.screens.form import REPEAT_HINT, Field, FormScreen
 from tui.sweep.chart import RunCurves, SweepChart
 from tui.sweep.experiment_screen import ExperimentScreen
 from tui.widgets.headline import Headline
@@ -364,7 +364,7 @@ class SweepScreen(ExperimentScreen):
 HINT = "Enter an option and its values, or a number of runs."
 _FIELDS = (
     Field("vary", "Vary", "batch_size=32,64,128 threads=1,2"),
-    Field("repeats", "Runs of each", "1; three or more show how much runs differ"),
+    Field("repeats", "Runs of each", "1", hint=REPEAT_HINT),
 )
 
 

@@ -74,6 +74,7 @@ async def test_up_brings_earlier_commands_and_down_the_later_ones(launched):
     async with app.run_test(size=(80, 24)) as pilot:
         await open_form(app, pilot)
         assert app.focused.value == "python c.py"
+        assert "↑ Earlier commands" in screen_text(app)
         seen = []
         for key in ("up", "up", "up", "down"):
             await pilot.press(key)
@@ -89,6 +90,16 @@ async def test_the_form_names_the_directory_where_an_empty_field_runs_the_comman
         await open_form(app, pilot)
         assert app.screen.query_one("#directory").placeholder == str(shown_path(Path.cwd()))
         assert "↑" not in screen_text(app)
+        assert "$ dlmon exec -- python train.py" in screen_text(app)
+
+
+async def test_the_form_explains_the_field_that_has_the_focus(launched):
+    app, _, _ = launched
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_form(app, pilot)
+        assert "as you type it in a shell" in screen_text(app)
+        await pilot.press("tab", "tab", "tab")
+        await until(pilot, lambda: "show how much runs differ" in screen_text(app))
 
 
 async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched):

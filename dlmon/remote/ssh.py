@@ -53,7 +53,7 @@ _EXPLANATIONS = (
     ),
     (
         re.compile(r"permission denied|too many authentication failures", re.I),
-        ": run ssh-add, or ssh-copy-id {host}, first; it lets nobody in without a password or "
+        ": run ssh-add or ssh-copy-id {host} first; it lets nobody in without a password or "
         "passphrase here",
     ),
     (re.compile(r"could not resolve hostname", re.I), "is not known: no such host name"),

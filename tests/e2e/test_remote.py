@@ -399,7 +399,7 @@ async def test_a_host_that_wants_another_key_lets_nobody_in_and_one_that_is_not_
     host = add()
     (host.folder / "authorized_keys").write_text("")
     assert await refused(network, host.name) == (
-        f"run ssh-add, or ssh-copy-id {host.name}, first; it lets nobody in without a password "
+        f"run ssh-add or ssh-copy-id {host.name} first; it lets nobody in without a password "
         "or passphrase here",
         False,
     )

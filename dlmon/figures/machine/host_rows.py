@@ -76,7 +76,7 @@ def sentence_of(host: HostSnapshot) -> str:
 
 def short_problem(host: HostSnapshot) -> str:
     """Shorten the problem of a host to stand beside its name; empty without one."""
-    problem = (host.problem or "").rstrip(".")
+    problem = (host.problem or "").partition(";")[0].rstrip(".")
     return problem.removeprefix(host.name).removeprefix(":").strip()
 
 
@@ -164,7 +164,7 @@ def identity(host: HostSnapshot) -> str:
 
 def session_title(session: RunningSession) -> str:
     """Return the name of a session, else its workload, else that it records the machine."""
-    return session.name or session.workload or "machine recording"
+    return session.name or session.workload or "recording"
 
 
 def session_progress(session: RunningSession) -> str:

@@ -125,7 +125,7 @@ def _lost(host, clock):
 
 
 def _needs_person(host, clock):
-    step = f"run ssh-add, or ssh-copy-id {host.name}, first"
+    step = f"run ssh-add or ssh-copy-id {host.name} first"
     why = "it lets nobody in without a password or passphrase here"
     host.connection.fail(f"{host.name}: {step}; {why}", may_pass=False, retry_s=60)
 

@@ -72,8 +72,7 @@ def test_what_is_sent_first_is_one_line_of_the_bootstrap():
 OTHER_KEY = "shows another host key than it did before: find out why, then run ssh box once"
 UNKNOWN_KEY = "has a host key that is not known yet: run ssh box once, and check it"
 LETS_NOBODY_IN = (
-    "run ssh-add, or ssh-copy-id box, first; it lets nobody in without a password or passphrase "
-    "here"
+    "run ssh-add or ssh-copy-id box first; it lets nobody in without a password or passphrase here"
 )
 CLOSED, SILENT = "closed the connection", "does not answer within 15 s"
 

@@ -54,9 +54,7 @@ class GpuHistories(ScrollingLines):
         The most important of the `labels`, which name quantities, come first.
         """
         gpus, room = view.gpus, width - _NAME - MARGIN
-        is_tall = (height - 2) // max(1, len(gpus)) >= _TALL
-        least = _GAP + (_LEAST_BELOW_VALUE if is_tall else _LEAST_HISTORY + _VALUE)
-        labels = labels[: max(1, room // least)]
+        labels = labels_in(width, height, len(gpus), labels)
         cells = room // max(1, len(labels))
         tall, spare = divmod(height - 1, max(1, len(gpus)))
         # The last row has the times, unless low histories need it.
@@ -141,6 +139,13 @@ class GpuHistories(ScrollingLines):
         if at is not None and at.y > 0 and (at.y - 1) // self._tall < len(self._in_view):
             number = self._in_view[(at.y - 1) // self._tall]
             self.post_message(self.GpuClicked(number, event.chain > 1))
+
+
+def labels_in(width: int, height: int, gpus: int, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the labels of the quantities that have a history at this size."""
+    is_tall = (height - 2) // max(1, gpus) >= _TALL
+    least = _GAP + (_LEAST_BELOW_VALUE if is_tall else _LEAST_HISTORY + _VALUE)
+    return labels[: max(1, (width - _NAME - MARGIN) // least)]
 
 
 def _value(figure: Figure | None, y: int, is_stale: bool) -> TextRun:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from dlmon.figures.machine.readings import (
 )
 from dlmon.records import Gpu, Machine, MachineFacts
 from dlmon.records.record import record
-from tui.machine.gpu_histories import GpuHistories
+from tui.machine.gpu_histories import GpuHistories, labels_in
 from tui.machine.machine import AboutLines, grid_columns
 from tui.machine.meters import LEVEL_STYLES, meters_side_by_side
 from tui.machine.tile import MachineTile, TileReader, cpu_reading, gpu_curve, memory_reading
@@ -68,6 +68,8 @@ _LABEL = 13
 _INDENT = 1
 # The cells on the right for the scroll bar.
 _MARGIN = 2
+# The cells beside the histories.
+_PADDING = 2
 _MAY_BE_QUIET = frozenset(
     {
         *("encoder", "decoder", "Xid", "ECC", "MIG", "NVLinks", "fan", "CPU limit", "at its limit"),
@@ -158,34 +160,43 @@ def _sensors(machine: Machine, facts: MachineFacts) -> list[Figure]:
         part.add(label, text)
     cost = machine.cost
     if cost is not None:
-        part.add("cost", f"{cost.cpu_ms:.1f} ms of CPU per sample")
-        part.add("late by", f"{cost.late_ms:.1f} ms")
+        part.add("dlmon takes", f"{cost.cpu_ms:.1f} ms of CPU per sample")
+        part.add("dlmon late", f"by {cost.late_ms:.1f} ms")
     return part.figures
 
 
 class MachineDetail(ScrollingLines):
     """Every figure of a machine, and the reasons for unknown ones."""
 
-    def rows(self, width: int, height: int, view: MachineView, chosen: int | None) -> list[TextRow]:
-        """Return the visible part of all figures without a history, of one of the GPUs.
+    def rows(
+        self,
+        width: int,
+        height: int,
+        view: MachineView,
+        chosen: int | None,
+        charted: Collection[str],
+    ) -> list[TextRow]:
+        """Return the visible part of all figures that are not `charted`, of one of the GPUs.
 
         If no GPU is `chosen`, return all figures of all GPUs.
         """
-        parts = self._parts(view, chosen)
+        parts = self._parts(view, chosen, charted)
         return self.scrolled(self._all_rows(parts, view, width - _MARGIN), width, height)
 
     show = shows(rows)
 
-    def _parts(self, view: MachineView, chosen: int | None) -> list[Section]:
+    def _parts(
+        self, view: MachineView, chosen: int | None, charted: Collection[str]
+    ) -> list[Section]:
         parts = sections(view)
         if chosen is None:
             return parts
-        figures = (f for f in parts[chosen].figures if f.label not in GPU_CURVES or not f.is_known)
+        figures = (f for f in parts[chosen].figures if f.label not in charted or not f.is_known)
         return [replace(parts[chosen], figures=tuple(figures)), *parts[len(view.gpus) :]]
 
     def rows_needed(self, width: int, view: MachineView, chosen: int | None) -> int:
         """Return the rows that show all without scrolling."""
-        return len(self._all_rows(self._parts(view, chosen), view, width - _MARGIN))
+        return len(self._all_rows(self._parts(view, chosen, GPU_CURVES), view, width - _MARGIN))
 
     def _all_rows(self, parts: list[Section], view: MachineView, width: int) -> list[TextRow]:
         rows: list[TextRow] = []
@@ -333,15 +344,18 @@ class GpusScreen(MachineScreen):
         height = max(room * 3 // 5 if labels else 0, room - self._below)
         if not labels and height >= _LEAST_HEIGHT and view.history.latest is not None:
             self._show_tiles([cpu_reading, memory_reading], view, height)
+        charted = labels
         if labels:
             if is_large:
-                self._show_large(view, gpus[self._chosen], labels, height)
+                charted = self._show_large(view, gpus[self._chosen], labels, height)
             else:
                 self._histories.display = True
                 tall = max(1, (height - 1) // len(gpus))
-                self._histories.styles.height = 1 + min(tall * len(gpus), height - 1)
+                height = 1 + min(tall * len(gpus), height - 1)
+                self._histories.styles.height = height
+                charted = labels_in(self.size.width - _PADDING, height, len(gpus), labels)
                 self._histories.show(view, labels, self._chosen)
-        self._detail.show(view, chosen)
+        self._detail.show(view, chosen, charted)
         offered = self._detail.scrolls, len(gpus), is_large
         if offered != self._offered:
             self._offered = offered
@@ -353,8 +367,8 @@ class GpusScreen(MachineScreen):
 
     def _show_large(
         self, view: MachineView, gpu: Gpu, labels: tuple[str, ...], height: int
-    ) -> None:
-        """Show as many quantities of a GPU as fit, in a chart each."""
+    ) -> tuple[str, ...]:
+        """Show as many quantities of a GPU as fit, in a chart each; return their labels."""
         width = self.size.width
         counts = range(len(labels), 1, -1)
         grids = ((count, grid_columns(count, width, height, _LEAST_CHART)) for count in counts)
@@ -364,6 +378,7 @@ class GpusScreen(MachineScreen):
         name = f"GPU {gpu.index}" if is_named else ""
         readers = [partial(gpu_curve, gpu=gpu, label=label, name=name) for label in labels[:count]]
         self._show_tiles(readers, view, height, columns)
+        return labels[:count]
 
     def _show_tiles(
         self, readers: Sequence[TileReader], view: MachineView, height: int, columns: int = 2

@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from dlmon.figures import units
 from dlmon.options.run_options import OPTIONS, RunOptions
 from dlmon.options.script import last_script
 from dlmon.records.sanitize import clean
@@ -59,6 +60,8 @@ class CommandLine(Static):
 _BROAD = 160
 # The border and the headings of the recent sessions.
 _FRAME_ROWS = 3
+# The columns of a border and its padding, and the rows from which workloads get more than one.
+_FRAME_COLUMNS, _LEAST_REST = 4, 28
 
 
 class HomeScreen(BaseScreen, inherit_bindings=False):
@@ -143,7 +146,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         """Lay out the script and the workloads alone, for the first paint."""
         self._filter.display = False
         self._script.show(last_script())
-        self._names.show("Workloads", [w.name for w in self._workloads], "/ chooses one")
+        self._show_names({})
         self._pick.display = False
         yield self._script
         yield self._names
@@ -170,7 +173,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._command = CommandLine(id="command")
         self._hosts = NamesPanel(id="hosts")
         hosts = [*(f"{GROUP_MARK}{name}" for name in self._groups), *configured_hosts()]
-        self._hosts.show("Hosts", hosts, f"{len(hosts)} known")
+        self._hosts.show("Hosts", dict.fromkeys(hosts, ""), f"{len(hosts)} known")
         self._hosts.display = bool(hosts)
         self._beside = (
             Vertical(self._form, self._command, self._about, id="run"),
@@ -210,6 +213,15 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self.set_focus(self._list)
         self._arrange()
 
+    def _show_names(self, last: Mapping[str, str]) -> None:
+        """Show the workloads, with their parameters and the time of the last run here."""
+        facts = {
+            workload.name: f"{units.millions(workload.parameters):>6} parameters"
+            + (f" · last here {last[workload.name]}" if last.get(workload.name) else "")
+            for workload in self._workloads
+        }
+        self._names.show("Workloads", facts, f"{len(facts)}, / chooses one")
+
     @property
     def _is_choosing(self) -> bool:
         """Return whether the focus is on the workloads or their options."""
@@ -227,6 +239,9 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.set_class(self._is_choosing, "-choosing")
         self._pick.display = self._is_choosing
         self._names.display = not self._is_choosing
+        most = max(1, (self.size.height - _LEAST_REST) // 2)
+        rows = self._names.rows_in(self.size.width - _FRAME_COLUMNS)
+        self._names.styles.height = _FRAME_ROWS - 1 + min(most, rows)
         if self._is_complete:
             run, here = self._beside
             here.display = self.size.width >= _BROAD or not self._is_choosing
@@ -321,7 +336,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def _choice(self) -> tuple[str, Callable[[], None]]:
         """What Enter does where the focus is: its name, and the function."""
         if self.focused is self._script:
-            return "Run", self._run_script
+            return "Run" if self._script.script else "Script", self._run_script
         if self._is_complete and self.focused is self._recent:
             return "Open", self._open_recent
         if self._is_complete and self.focused is self._hosts:
@@ -432,6 +447,8 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             self._last[workload.name] = result
             texts[workload.name] = last_in_brief(result, workload, options)
         self._list.show_results(texts)
+        self._show_names(texts)
+        self._arrange()
 
     def _describe(self) -> None:
         from dlmon.figures.comparison.earlier_runs import comparable_text, match_of_options

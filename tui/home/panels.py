@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping
+
+from rich.cells import cell_len
 
 from dlmon.options.script import ScriptRun
 from dlmon.records.sanitize import clean, shown_path
 from dlmon.render.wrap import first_words
-from tui.widgets.lines import MUTED, PLAIN, STRONG, Lines, TextRow, fitting, joined, shows
+from tui.widgets.lines import (
+    ACCENT,
+    MUTED,
+    PLAIN,
+    STRONG,
+    Lines,
+    TextRow,
+    fit,
+    fitting,
+    joined,
+    shows,
+)
 
-_EXAMPLE = "python train.py …"
-_NO_SCRIPT = "your script runs unchanged, dlmon watches it"
+_NO_SCRIPT = "run your own script"
+_UNCHANGED = "it runs unchanged, dlmon watches it"
+_APART = 4
 
 
 class FocusableLines(Lines, can_focus=True):
@@ -24,29 +38,57 @@ class FocusableLines(Lines, can_focus=True):
 class ScriptPanel(FocusableLines):
     """The last script: its command and its directory; `show` takes it."""
 
+    script: ScriptRun | None = None
+
     def rows(self, width: int, height: int, script: ScriptRun | None) -> list[TextRow]:
         if script is None:
-            return [joined((("$ ", MUTED), (_EXAMPLE, MUTED)), ((_NO_SCRIPT, MUTED),), width)]
+            return [joined((("E  ", ACCENT), (_NO_SCRIPT, STRONG)), ((_UNCHANGED, MUTED),), width)]
         command = first_words(clean(shlex.join(script.command)), width - 2)
         place = f"in {shown_path(script.directory or '.')}"
         return [fitting((("$ " + command, STRONG), (place, MUTED)), width)]
 
     def show(self, script: ScriptRun | None) -> None:
-        hint = "enter: run a script" if script is None else "enter runs it again, E edits it"
-        self.set_titles("My script", hint)
+        self.script = script
+        self.set_titles("My script", "" if script is None else "⏎ runs it, E edits")
         self._show(script)
 
     _show = shows(rows)
 
 
 class NamesPanel(FocusableLines):
-    """Names in a row, as many as fit; `show` takes a title, the names, and a note."""
+    """Names in a row, as many as fit; in a higher panel in columns, each with its facts."""
 
-    def rows(self, width: int, height: int, names: Sequence[str]) -> list[TextRow]:
-        return [fitting(tuple((clean(name), PLAIN) for name in names), width)]
+    _facts: Mapping[str, str] = {}
 
-    def show(self, title: str, names: Sequence[str], note: str) -> None:
+    def rows(self, width: int, height: int, facts: Mapping[str, str]) -> list[TextRow]:
+        names = [clean(name) for name in facts]
+        if height <= 1:
+            return [fitting(tuple((name, PLAIN) for name in names), width)]
+        longest, cells = self._cells(facts)
+        count = self.rows_in(width)
+        rows: list[TextRow] = [()] * min(count, height)
+        for number, (name, text) in enumerate(zip(names, facts.values(), strict=True)):
+            if (line := number % count) < height:
+                gap = " " * _APART if rows[line] else ""
+                room = cells - _APART - longest - 2
+                runs = ((gap + fit(name, longest + 2), PLAIN), (fit(text, room), MUTED))
+                rows[line] = (*rows[line], *runs)
+        return rows
+
+    def _cells(self, facts: Mapping[str, str]) -> tuple[int, int]:
+        """Return the cells of the longest name, and of a column with its gap."""
+        longest = max(map(cell_len, facts), default=0)
+        return longest, longest + 2 + max(map(cell_len, facts.values()), default=0) + _APART
+
+    def rows_in(self, width: int) -> int:
+        """Return the number of rows that all names and their facts take."""
+        columns = max(1, (width + _APART) // self._cells(self._facts)[1])
+        return max(1, -(-len(self._facts) // columns))
+
+    def show(self, title: str, facts: Mapping[str, str], note: str) -> None:
+        """Show names, each with its facts, and a note in the border."""
+        self._facts = facts
         self.set_titles(title, note)
-        self._show(names)
+        self._show(facts)
 
     _show = shows(rows)

@@ -102,7 +102,12 @@ class RecentList(RowList, can_focus=True):
 
     def heading(self, width: int) -> TextRow:
         names = _headings(width)
-        return self._row(names, dict.fromkeys(names, MUTED), width)
+        is_brief = width < _WIDTH_FOR_BOTH
+        if is_brief and any(s.speed_or_result != s.result for s in self.sessions or ()):
+            texts = [name if name != "Result" else "Speed" for name in names]
+        else:
+            texts = [*names]
+        return self._row(texts, dict.fromkeys(names, MUTED), width)
 
     def row_of(self, index: int, width: int) -> TextRow:
         session = (self.sessions or ())[index]

@@ -35,7 +35,11 @@ def value_range(least: float, most: float) -> tuple[float, float]:
         return 0.0 - top, 0.0 - bottom
     if least >= _FAR_ABOVE * most > 0:
         step = nice_step(max((most - least) / 6, most * 1e-3))
-        bottom, top = math.floor(least / step) * step, math.ceil(most / step + 1e-9) * step
+        first, last = math.floor(least / step), math.ceil(most / step + 1e-9)
+        if (last - first) % 2 and f"{step:e}"[0] != "2":
+            # The middle, too, is a multiple of the step; half of a 2 is as round.
+            last += 1
+        bottom, top = first * step, last * step
         bottom, top = min(bottom, least), max(top, most)
         if any(axis_numbers(top, bottom)):
             return bottom, top
@@ -63,15 +67,15 @@ def axis_numbers(top: float, bottom: float) -> tuple[str, str, str]:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Write a value with that many decimals: 2.50, .0508, 0."""
-    text = f"{value:.{decimals}f}" if value else "0"
+    """Write a value with that many decimals: 2.50, .0508, 5,500, 0."""
+    text = f"{value:,.{decimals}f}" if value else "0"
     return text.replace("0.", ".", 1) if len(text) > _LONGEST_LABEL and abs(value) < 1 else text
 
 
 def _if_close(text: str, value: float, height: float) -> str:
     """Return a label; empty if it is too long, or 1 % of the height or more off its value."""
     power = SUFFIXES.index(text[-1]) if text[-1] in SUFFIXES else 0
-    text_value = float(text[:-1] if power else text) * 1000.0**power
+    text_value = float((text[:-1] if power else text).replace(",", "")) * 1000.0**power
     is_short = len(text.lstrip("-")) <= _LONGEST_LABEL
     return text if is_short and abs(text_value - value) < height / 100 else ""
 

@@ -32,8 +32,7 @@ from tui.machine.machine import MachineCharts
 from tui.machine.view import MachineView, gpus_that_train
 from tui.metrics.curve_chart import HUES, CurveChart, picture_of, title_of
 from tui.screens.chart_screen import ChartsScreen
-from tui.widgets.chart import Chart, ChartPicture, Dot
-from tui.widgets.lines import BAD
+from tui.widgets.chart import Chart, ChartPicture
 
 _BUCKET_NS = 1_000_000_000
 _THROUGHPUT = "Throughput"
@@ -325,10 +324,6 @@ class LossChart(CurveChart):
             is_coming = is_running and end_ns is not None and end_ns > axis.end_ns
             reason = "" if is_coming else "no value in this time"
         picture = picture_of(curves, axis, below, reason)
-        if metric is not None and metric.why and not picture.reason:
-            last_ns = metric.series.end_ns or 0
-            mark = Dot(axis.column_of(last_ns), metric.series.newest or 0.0, f"✗ {metric.why}", BAD)
-            picture = replace(picture, dots=(*picture.dots, mark))
         self.show(picture)
 
 

@@ -17,7 +17,7 @@ from dlmon.render.wrap import shortened
 from dlmon.session.learning import drawable
 from tui.drawing.time_axis import TimeAxis, TimeLabels
 from tui.widgets.chart import BEHIND, POINT, Chart, ChartPicture, Dot
-from tui.widgets.lines import first_parts
+from tui.widgets.lines import BAD, first_parts
 
 Columns = tuple[float | None, ...]
 
@@ -181,6 +181,12 @@ def picture_of(
         tones = [_tone(n) if n == style.chosen else behind for n, _ in lines]
         drawn = tuple((tone, columns) for tone, (_, columns) in zip(tones, lines, strict=True))
         return replace(below, lines=drawn, top=top, bottom=bottom)
+    for _, curve in curves:
+        at = axis.column_of((curve.series.end_ns or 0) - curve.start_ns)
+        # A quantity of the machine has another reason: it can't be read now.
+        if curve.why and not curve.unit and 0 <= at <= axis.count:
+            y = scaled(curve.series.newest or 0.0)
+            dots.append(Dot(at, bottom if y is None else y, f"✗ {curve.why}", BAD))
     styled = []
     beside = SMOOTHING[style.smoothing]
     if beside:

@@ -379,7 +379,7 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             f"the first {most:,} metrics" * (most >= MOST_METRICS),
             f"{self._left_out:,} more charts: / searches" * bool(self._left_out),
             self._group_text,
-            f"over {self._x_axis}" * (self._x_axis != TIME),
+            f"over {self._x_axis}",
             "log y" * style.is_log,
             f"{style.smoothing} smoothing" * (style.smoothing != NO_SMOOTHING),
             part,

@@ -17,7 +17,7 @@ from dlmon.figures.value_axis import axis_numbers, value_range
         (2.305, 2.295, ("2.305", "2.300", "2.295")),
         (0.0508, 0.05, (".0508", ".0504", ".0500")),
         (0.3, -0.2, ("0.3", "0.05", "-0.2")),
-        (1004, 1000, ("1004", "1002", "1000")),
+        (1004, 1000, ("1,004", "1,002", "1,000")),
         (100_003, 100_000, ("", "", "")),
         (5.2e-6, 5e-6, ("", "", "")),
         (0.0015, 0, (".0015", "", "0")),
@@ -32,7 +32,7 @@ def test_the_labels_of_an_axis_tell_its_ends_apart(top, bottom, labels):
 def meant_by(label):
     """Return the value that a person reads in a label."""
     power = "kMGTP".find(label[-1]) + 1
-    return float(label[:-1] if power else label) * 1000.0**power
+    return float((label[:-1] if power else label).replace(",", "")) * 1000.0**power
 
 
 any_end = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True)
@@ -77,9 +77,10 @@ def test_an_axis_begins_at_zero_unless_all_lies_far_above():
         ((0.0, 0.0), (0.0, 1.0)),
         ((-1.5, 0.5), (-1.5, 0.5)),
         ((-3.0, -0.5), (-3.0, 0.0)),
-        ((-3.0, -1.0), (-3.5, -1.0)),
+        ((-3.0, -1.0), (-4.0, -1.0)),
+        ((5310.0, 5640.0), (5300.0, 5700.0)),
         ((1.05, 1.95), (1.0, 2.0)),
-        ((-101.0, -99.0), (-101.5, -99.0)),
+        ((-101.0, -99.0), (-102.0, -99.0)),
         ((2e-5, 3e-5), (0.0, 3e-5)),
         ((123_456, 123_460), (0.0, 150_000.0)),
     ):

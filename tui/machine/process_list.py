@@ -169,7 +169,7 @@ class ProcessList(SortedTable[Process]):
         self._has_gpus = len(view.facts.gpus or ()) != 1
         self._cells = {
             column.name: max(
-                cell_len(column.heading),
+                cell_len(column.heading) + column.is_number,
                 max((cell_len(column.text(row)) for row in processes or ()), default=0),
             )
             for column in columns_at(self.wall)

@@ -73,7 +73,10 @@ def _last_readings(snapshot: Snapshot, learning: Learning) -> Iterator[str]:
         return
     if text := memory_text(snapshot):
         yield f"GPU memory {text}"
-    if (held := held_before(snapshot)) and result.failure == FailureKind.OUT_OF_MEMORY:
+    # Without an explanation, the headline says what the GPU held.
+    has_said = not explain_out_of_memory(snapshot)
+    is_memory = result.failure == FailureKind.OUT_OF_MEMORY
+    if is_memory and not has_said and (held := held_before(snapshot)):
         yield held
     if sample is not None and sample.memory is not None:
         facts = snapshot.header.machine

@@ -80,6 +80,9 @@ _NEXT = {
     "io-pressure": "keep the data in memory, or on a faster disk",
 }
 """The next step of a rule whose evidence has no advice."""
+_AT_START = (TimePart.STARTUP, TimePart.LOADING, TimePart.BUILDING, TimePart.COMPILING)
+_LEAST_PCT = 5
+"""A second part of the time is named from this share on."""
 _BUSY = ("gpu", "gpu-near-power", "gpu-tensor")
 _WIDE = ("float32", "tf32")
 _NEXT_WHILE_RUNNING = {
@@ -173,7 +176,7 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
         where = _where(longest, snapshot)
         reasons = (*reasons, f"the longest {units.seconds(longest.seconds)} {where}")
     if lead.rule == NOT_CLEAR:
-        lead = _largest_part(snapshot, lead)
+        lead = _largest_part(snapshot, lead, over)
         reasons = lead.reasons
     if lead.rule == "gpu-lost" and snapshot.samples_per_second_now is not None:
         reasons = (*reasons, "the run still steps")
@@ -188,15 +191,21 @@ def _limited(snapshot: Snapshot, over: bool) -> Headline:
     return Headline(**vars(of_lead), also=limit.also)
 
 
-def _largest_part(snapshot: Snapshot, unclear: Evidence) -> Evidence:
-    """Return the two largest parts of the time."""
-    rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), 1)
-    largest = sorted(rows, key=lambda row: -row.share)[:2]
-    steps = "" if snapshot.step_parts else " (parts not measured)"
-    texts = " and ".join(
-        f"{row.name} {row.percent} %{steps * (row.part is TimePart.TRAINING)}" for row in largest
-    )
-    return replace(unclear, reasons=(*[f"{texts} of the time"] * bool(texts), *unclear.reasons))
+def _largest_part(snapshot: Snapshot, unclear: Evidence, over: bool) -> Evidence:
+    """Return the two largest parts of the time; of a run that goes on, since its first step."""
+    spent_s = {
+        part: seconds
+        for part, seconds in snapshot.time_breakdown.items()
+        if over or part not in _AT_START
+    }
+    rows = in_short(breakdown_rows(spent_s, names_of(snapshot)), 1)
+    by_share = sorted(rows, key=lambda row: -row.share)
+    largest = [*by_share[:1], *(row for row in by_share[1:2] if row.percent >= _LEAST_PCT)]
+    texts = " and ".join(f"{row.name} {row.percent} %" for row in largest)
+    is_whole = not snapshot.step_parts and any(row.part is TimePart.TRAINING for row in largest)
+    of = "of the time" if over else "of the time since the first step"
+    reasons = [f"{texts} {of}"] * bool(texts) + ["parts not measured"] * is_whole
+    return replace(unclear, reasons=(*reasons, *unclear.reasons))
 
 
 def _opening(snapshot: Snapshot, trained: str) -> Headline:
@@ -273,7 +282,7 @@ def _failed(snapshot: Snapshot, failure: str) -> Headline:
     rule = "out-of-memory" if is_memory else "failed"
     advice = advice if name == "Try" else ""
     if not is_memory and not advice and (place := _failed_at(snapshot)):
-        advice = f"look at {place.partition(' in ')[0]}, then run it again"
+        advice = f"look at {place.partition(' in ')[0]}"
     return Headline(rule, "", tuple(reasons), advice)
 
 

@@ -522,12 +522,12 @@ def _measured(run: RunSamples, is_explained: bool = False) -> tuple[tuple[LimitK
     else:
         cpu_pct = run.mean(lambda s: s.cpu.pct if s.cpu else None)
         figures += [] if cpu_pct is None else [(LimitKind.CPU, f"CPU {cpu_pct:.0f} %")]
+    if run.thread_pct is not None:
+        figures.append((LimitKind.CPU, f"busiest thread {run.thread_pct:.0f} % of a core"))
     if run.unmeasured is not None and not is_explained:
         figures.append((LimitKind.DATA, run.unmeasured))
     if run.gpu_pct is not None:
         figures.append((LimitKind.GPU, f"{run.gpu_name} {run.gpu_pct:.0f} %"))
-    if run.thread_pct is not None:
-        figures.append((LimitKind.CPU, f"busiest thread {run.thread_pct:.0f} % of a core"))
     return tuple(figures)
 
 

@@ -358,6 +358,12 @@ def gpu_works(run: RunSamples) -> Evidence | None:
     if of_power is not None and of_power >= near:
         busy = f"{name} {run.gpu_is} busy {figure} of the time"
         reasons = (f"{busy}, near {run.gpu_its} power limit", *power)
+        capped = [gpu for gpu in run.gpus if _POWER_CAP in (gpu.throttle or ())]
+        clock = _capped_clock(run)
+        if clock is not None and 2 * len(capped) > len(run.gpus):
+            loss = f"−{100 * (1 - clock[0] / clock[1]):.0f} %"
+            at = f"{clock[0]:.0f} of {clock[1]:.0f} MHz by {run.gpu_its} power limit ({loss})"
+            reasons = (busy, at, *power)
         return Evidence("gpu-near-power", figure, reasons, _idle_gpus(run), share)
     at_power = [f"at {watts}" for watts in power]
     if (of_counter := _by_counters(run)) is not None:

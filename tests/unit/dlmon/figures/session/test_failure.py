@@ -41,8 +41,8 @@ def test_a_process_that_is_not_python_has_its_last_output(failure):
 
 
 def test_memory_is_named_if_it_ran_out():
-    held = "GPU 0 last held 4.7 of 6.0 GiB"
-    readings = f"loss 1.0514, {held}, host memory 5.1 of 32.0 GiB, of it this run 1.9 GiB"
+    # The headline says what the GPU held.
+    readings = "loss 1.0514, host memory 5.1 of 32.0 GiB, of it this run 1.9 GiB"
     for message in ("killed", "a much longer message " * 10):
         _, rows = failed("failed", FailureKind.OUT_OF_MEMORY, message)
         assert rows == [("message", message), ("joint", f"At the end: {readings}")]

@@ -248,7 +248,7 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "no-gpu",
-            "NOT CLEAR: steps 74 % (parts not measured) and start 14 % of the time, "
+            "NOT CLEAR: steps 100 % of the time since the first step, parts not measured, "
             "this run 2.9 of 8 cores, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
@@ -256,10 +256,9 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         (
             # Its busiest thread takes a third of its CPU time.
             "slow-cpu",
-            "NOT CLEAR: steps 87 % (parts not measured) and start 8 % of the time, "
-            "this run 2.9 of 8 cores, other programs 0.3 cores, "
-            "waiting for data is not measured with Keras on TensorFlow, "
-            "busiest thread 96 % of a core",
+            "NOT CLEAR: steps 100 % of the time since the first step, parts not measured, "
+            "this run 2.9 of 8 cores, other programs 0.3 cores, busiest thread 96 % of a core, "
+            "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
         ),
         (

@@ -245,8 +245,8 @@ SAID = {
             cpus=2,
         ),
         said(
-            "NOT CLEAR: this run 1.1 of 4 cores, other programs 0.1 cores, GPU 0 40 %, busiest "
-            "thread 50 % of a core.",
+            "NOT CLEAR: this run 1.1 of 4 cores, other programs 0.1 cores, busiest thread 50 % "
+            "of a core, GPU 0 40 %.",
             with_gpu(utilization_pct=40),
             "",
             gpu=0,

@@ -167,15 +167,23 @@ def bar_lengths(values: Sequence[float]) -> tuple[tuple[float, ...], bool]:
     return tuple(lengths), True
 
 
+_NAMED_SHARE = 0.005
+"""A share that is written as at least 1 %."""
+
+
 def stacked_bar(
     shares: Sequence[float], marks: Sequence[tuple[str, str]], width: int
 ) -> list[tuple[str, str]]:
-    """Return a bar of shares of `width` after each other; a small one may have no cell.
+    """Return a bar of shares of `width` after each other; from 1 % on, each has a cell.
 
     `marks` are the glyph and the style of each.
     """
     ends = [min(width, round(end * width)) for end in accumulate(shares)]
-    cells = (end - start for start, end in pairwise((0, *ends)))
+    cells = [end - start for start, end in pairwise((0, *ends))]
+    for number, share in enumerate(shares):
+        if share >= _NAMED_SHARE and not cells[number] and max(cells) > 1:
+            cells[cells.index(max(cells))] -= 1
+            cells[number] = 1
     return [(glyph * n, style) for n, (glyph, style) in zip(cells, marks, strict=True) if n]
 
 

@@ -20,7 +20,7 @@ PART_STYLES = {
 }
 """By their fields of `StepParts`, in the order of a step; `WAITS` is the waiting for ranks."""
 
-PART_GLYPHS = dict(zip(PART_STYLES, cycle("█▓▒"), strict=False)) | {WAITS: "░"}
+PART_GLYPHS = dict(zip(PART_STYLES, cycle("█▓▒"), strict=False)) | {"rest_us": "▚", WAITS: "░"}
 """What tells the parts that follow each other apart without colours."""
 
 _START, _PAUSE = _PALE, "$text-error"

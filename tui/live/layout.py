@@ -56,7 +56,8 @@ class RunContent:
         has_figure: whether the run has a figure, or may still get one.
         has_processes: whether processes of the machine were read.
         has_machine: whether the machine was read, or may still be.
-        has_failed: whether it failed: its panel leaves room for the loss and the memory alone.
+        has_failed: whether it failed: its panel leaves room for the loss, and for the machine or
+            the output.
         has_stalled: whether no step ends: its throughput is 0.
         flat: the panels whose charts hardly move.
         hidden: the panels that a person hid.
@@ -183,6 +184,8 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
     if width >= BROAD and not content.has_failed:
         left.insert(1, Panel.LOSS)
         right.insert(2, Panel.METRIC)
+    elif content.has_failed and not content.has_machine:
+        left.append(Panel.LOSS)
     elif height >= TALL and Panel.LOSS in rows:
         left.append(Panel.EPOCHS)
     if width >= BROAD or not content.has_begun or rows.keys() == {Panel.PROCESSES}:

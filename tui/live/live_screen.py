@@ -25,7 +25,7 @@ from dlmon.figures.session.progress import end_text
 from dlmon.figures.session.ranks import why_no_ranks
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.records import Status
+from dlmon.records import FailureKind, Status
 from dlmon.session.limits.evidence import NOT_CLEAR, LimitKind, Tone
 from dlmon.session.snapshot import Snapshot, is_stalled
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
@@ -75,6 +75,9 @@ _PROFILED_STEPS = 5
 _TYPING_S = 3.0
 """What is typed within this time of an end may still be meant for the script."""
 LIVE = Path(__file__).with_name("live.md")
+
+NEED_MEMORY = (FailureKind.OUT_OF_MEMORY, FailureKind.KILLED)
+"""The failures that memory may have caused."""
 
 LIVE_KEYS: list[BindingType] = [
     Binding("s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"),
@@ -341,7 +344,11 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         if self._source.running or headline is None or headline.tone is Tone.BAD:
             return ()
         texts = self._comparison.in_short(snapshot).verdict()
-        return (self._source.status.upper(), *texts) if texts else ()
+        if not texts:
+            return ()
+        learning, epoch_noun = self._source.session.learning, epoch_word(snapshot.header)
+        metric = newest_metric(learning, None, epoch_noun)[:1]
+        return (self._source.status.upper(), *texts, *metric)
 
     def _on_panels_laid_out(self) -> None:
         """Paint the panels in their new sizes, and from the first time on, show them."""
@@ -431,6 +438,9 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             # The panel grows ahead of the lines, too.
             lines = 1 << lines.bit_length()
         machine = machine_view(self._source, snapshot)
+        # Without memory as the cause, what the script said tells more than the machine.
+        failed, result = self._failure.display, snapshot.result
+        needs_memory = result is None or result.failure in NEED_MEMORY
         # How steps were doesn't matter where none ends, or where they are of no use.
         has_stalled = running and is_stalled(snapshot.overdue_s, snapshot.regular_steps)
         is_useless = snapshot.limit is not None and snapshot.limit.kind is LimitKind.LOSS
@@ -442,13 +452,14 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             has_loss=bool(session.learning.names),
             has_metric=len(session.learning.names) > 1,
             epochs=epochs,
-            output_lines=0 if is_recording or self._failure.display else lines,
+            output_lines=0 if is_recording or (failed and needs_memory) else lines,
             is_running=running,
             has_begun=snapshot.batches > 0 or not running,
             has_figure=running or timing_of(snapshot) is not None,
             has_processes=self._show_processes(snapshot),
-            has_machine=snapshot.machine is not None or (running and not snapshot.batches),
-            has_failed=self._failure.display,
+            has_machine=(snapshot.machine is not None or (running and not snapshot.batches))
+            and (needs_memory or not failed),
+            has_failed=failed,
             has_stalled=has_stalled,
             flat=flat_charts(session),
             hidden=self.hidden_panes,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -25,6 +24,7 @@ from dlmon.figures.session.progress import (
 from dlmon.figures.session.ranks import step_split
 from dlmon.figures.session.run_facts import device_text
 from dlmon.figures.session.time_breakdown import (
+    TIME_FILLS,
     breakdown_rows,
     gap_of_session,
     in_short,
@@ -37,7 +37,7 @@ from dlmon.records import Status, TimePart
 from dlmon.session.gaps import Gap
 from dlmon.session.limits.evidence import KINDS, OPENING, STANDS, LimitKind, Tone
 from dlmon.session.snapshot import Snapshot
-from tui.drawing.step_parts import PART_STYLES, TIME_STYLES
+from tui.drawing.step_parts import PART_GLYPHS, PART_STYLES, TIME_STYLES
 from tui.widgets.lines import (
     ACCENT,
     APART,
@@ -303,12 +303,9 @@ _TIME, _STEP, _LONGEST, _HERE = "Time  ", "Step  ", "Longest pause  ", "Pause he
 # The number of parts that are named besides the steps.
 _LARGEST = 3
 _LONGEST_BREAKDOWN, _SHORTEST_BREAKDOWN = 120, 10
-# From the largest part to the smallest, for terminals without colours.
-_GLYPHS = "█▓▒░·"
-
 _LEGEND_GAP = 4
-_Part = tuple[str, float, str]
-"""The name with its figures, the share of 0 to 1, and the style of a part."""
+_Part = tuple[str, float, tuple[str, str]]
+"""The name with its figures, the share of 0 to 1, and the glyph and the style of a part."""
 
 
 class BreakdownLine(GrowingLines):
@@ -347,7 +344,11 @@ class BreakdownLine(GrowingLines):
         step: list[TextRow] = []
         if with_step and (split := step_split(snapshot, snapshot.judged_parts)) is not None:
             parts = [
-                (f"{split.name_of(name)} {units.share(share)}", share, PART_STYLES[name])
+                (
+                    f"{split.name_of(name)} {units.share(share)}",
+                    share,
+                    (PART_GLYPHS[name], PART_STYLES[name]),
+                )
                 for name, _, share in split.rows
             ]
             step = [_stacked(_STEP, parts, width)]
@@ -377,7 +378,7 @@ class BreakdownLine(GrowingLines):
                 (
                     f"{row.name} {f'{units.seconds(row.seconds)}, ' * with_seconds}{row.percent} %",
                     row.share,
-                    TIME_STYLES[row.part],
+                    (TIME_FILLS[row.part], TIME_STYLES[row.part]),
                 )
                 for row in in_short(all_rows, most)
             ]
@@ -393,8 +394,7 @@ def _legend_width(parts: Sequence[_Part]) -> int:
 def _stacked(heading: str, parts: Sequence[_Part], width: int) -> TextRow:
     """Return parts as a bar with a legend that leaves out the smallest without room."""
     named = sorted(range(len(parts)), key=lambda n: -parts[n][1])
-    glyphs = dict(zip(named, cycle(_GLYPHS), strict=False))
-    marks = [(glyphs[n], style) for n, (_, _, style) in enumerate(parts)]
+    marks = [mark for _, _, mark in parts]
     room = width - len(heading)
     while named and _legend_width([parts[n] for n in named]) > room - _SHORTEST_BREAKDOWN:
         named.pop()

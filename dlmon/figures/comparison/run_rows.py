@@ -572,17 +572,25 @@ class SessionComparison:
         return comparison_of(snapshot, entries, self.reference, is_running, self._repeats)
 
 
+PROJECTED = "projected"
+
+
 def facts_of_epoch(snapshot: Snapshot) -> list[str]:
     """Return further facts, such as the time of an epoch if the figure is of the whole run."""
     timing, per_epoch = timing_of(snapshot), snapshot.seconds_per_epoch
     facts = []
     if timing is snapshot.run_seconds and per_epoch is not None:
         facts.append(f"{units.band(per_epoch)} per epoch")
+    samples = snapshot.model.samples_per_epoch if snapshot.model is not None else None
+    if timing is per_epoch and samples and basis_of(snapshot) == PROJECTED:
+        facts.append(f"to {samples:,} samples")
     if snapshot.stalls:
         word = epoch_word(snapshot.header)
         facts.append(units.stalls(snapshot.stalls, snapshot.opening_stalls or 0, word))
     first_s = snapshot.compiled_s if snapshot.compiles else snapshot.first_batch_s
-    if first_s is not None and (snapshot.compiles or first_s >= _A_DELAY_S):
+    # The time breakdown says how long compiling took.
+    is_said = TimePart.COMPILING in snapshot.time_breakdown
+    if first_s is not None and not is_said and (snapshot.compiles or first_s >= _A_DELAY_S):
         facts.append(compile_text(first_s, snapshot.compiles))
     if snapshot.regular_steps is not None:
         facts.append(f"{regular_steps_text(snapshot.regular_steps)} between")
@@ -602,7 +610,7 @@ def basis_of(snapshot: Snapshot) -> str:
         return "mean" if p95 is None else f"mean, p95 {units.milliseconds(p95)}"
     if timing is not None and timing.projected:
         missing = missing_part(timing, snapshot.why)
-        return f"{missing} not included" if missing else "projected"
+        return f"{missing} not included" if missing else PROJECTED
     if per_epoch is None or timing is snapshot.run_seconds:
         return "measured" if timing is not snapshot.run_seconds else "measured, without the start"
     # The number of epochs is shown below.

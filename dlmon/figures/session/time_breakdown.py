@@ -66,8 +66,15 @@ _MISMATCH = re.compile(r"tensor '(.+?)' (size|dtype|stride|rank|dispatch key set
 _SWAPPED_MIB_S = 0.05
 _MOST_NOTICES = 2
 _BAR_CELLS = 12
-_FILLS = "█▓▒░"
-"""The fills of the parts of a bar, the largest part first."""
+TIME_FILLS = {
+    **dict.fromkeys(TimePart, "░"),
+    TimePart.TRAINING: "█",
+    **dict.fromkeys((TimePart.STARTUP, TimePart.VALIDATION, TimePart.EVALUATION), "▓"),
+    **dict.fromkeys((TimePart.LOADING, TimePart.COMPILING, TimePart.SCRIPT), "▒"),
+    **dict.fromkeys((TimePart.STALLS, TimePart.BETWEEN_STEPS, TimePart.GAPS), "▚"),
+    TimePart.UNKNOWN: "·",
+}
+"""The fill of each part of the time in a bar, the same everywhere."""
 LEAST_S = 0.005
 """Less time would be written as 0.00 s."""
 
@@ -139,17 +146,15 @@ def in_short(rows: Sequence[PartRow], most: int) -> tuple[PartRow, ...]:
 
 
 def time_bar(snapshot: Snapshot, most: int) -> str:
-    """Return a bar of the steps, the `most` (at most two) largest other parts and the rest.
+    """Return a bar of the steps, the `most` largest other parts and the rest.
 
     Empty without a time breakdown.
     """
     rows = in_short(breakdown_rows(snapshot.time_breakdown, names_of(snapshot)), most)
-    by_share = sorted(rows, key=lambda row: -row.share)
-    fills = {row.part: fill for row, fill in zip(by_share, _FILLS, strict=False)}
     bar = stacked_bar(
-        [row.share for row in rows], [(fills[row.part], "") for row in rows], _BAR_CELLS
+        [row.share for row in rows], [(TIME_FILLS[row.part], "") for row in rows], _BAR_CELLS
     )
-    parts = [f"{fills[row.part]} {row.name} {row.percent} %" for row in rows]
+    parts = [f"{TIME_FILLS[row.part]} {row.name} {row.percent} %" for row in rows]
     return "  ".join(("".join(fill for fill, _ in bar), *parts))
 
 

@@ -242,7 +242,7 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
         "▌ WAITING  the steps wait for nothing that is measured",
     ]
     assert limited(NOT_CLEAR, 80) == [
-        "▌ NOT CLEAR  steps 74 % (parts not measured) and start 14 % of the time",
+        "▌ NOT CLEAR  steps 100 % of the time since the first step, parts not measured",
         "▌            → profile its next steps (P, dlmon profile)",
     ]
 
@@ -400,8 +400,8 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
     parts = StepParts(1, 1, 100, forward_us=30, backward_us=50)
     measured = replace(paused, judged_parts=parts)
     _, step, last = shown(BreakdownLine(), measured, width=116, height=3)
-    bar = "▓" * 18 + "█" * 29 + "▒" * 12
-    assert step == f"Step  {bar}  ▓ forward 30 %  █ backward 50 %  ▒ your code 20 %"
+    bar = "▒" * 18 + "█" * 29 + "▚" * 12
+    assert step == f"Step  {bar}  ▒ forward 30 %  █ backward 50 %  ▚ your code 20 %"
     assert last == longest
     assert len(shown(BreakdownLine(), measured, width=116, height=1)) == 1
     # Where a panel has them, they aren't repeated; of a narrow legend the smallest are left out.
@@ -420,7 +420,7 @@ def test_all_that_the_bar_of_the_time_shows_is_named_beside_it(width):
         run = folded(recorded_session()).snapshot(is_over=True) if is_over else TRAINING
         row = shown(BreakdownLine(), replace(run, time_breakdown=spent_s), width=width, height=1)
         _, bar, legend = row[0].split("  ", 2)
-        assert {*bar} == {*legend} & {*"█▓▒░·"}
+        assert {*bar} == {*legend} & {*"█▓▒░▚·"}
 
 
 # ---- of a run that failed, is over, or never trained ----

@@ -126,7 +126,7 @@ def test_a_recorded_session_ends_with_at_most_ten_lines(tmp_path, capsys, monkey
         ({"status": "failed"}, "what went wrong    OUT OF MEMORY: memory ran out"),
         ({"nan_loss": True}, "what went wrong    NAN LOSS"),
         ({"status": "stopped", "gpus": 2}, "seconds per epoch  10.7 s"),
-        ({}, "time               ▓██████████▒  ▓ start 8 %"),
+        ({}, "time               ▓██████████·  ▓ start 8 %"),
     ],
 )
 def test_a_session_ends_with_what_a_person_reads_first(

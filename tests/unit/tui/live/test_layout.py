@@ -28,6 +28,7 @@ STATES = {
     "beside others": replace(FIRST, has_processes=True),
     "recording": RunContent(trains=False, gpus=2, has_figure=False),
     "failed": replace(FIRST, has_failed=True, is_running=False, output_lines=0),
+    "failed by its code": replace(FIRST, has_failed=True, is_running=False, has_machine=False),
 }
 LEFT, RIGHT = "throughput machine", "comparison step loss"
 BROAD_LEFT = "throughput loss machine"
@@ -70,6 +71,7 @@ EXPECTED = {
     ],
     "recording": ["machine | "] * 3,
     "failed": ["machine | loss"] * 3,
+    "failed by its code": ["loss | output"] * 3,
 }
 
 

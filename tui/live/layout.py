@@ -164,7 +164,10 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
         Panel.OUTPUT: not content.output_lines
         and not (content.trains and content.is_running and content.has_begun),
         Panel.PROCESSES: not content.has_processes,
-        Panel.METRIC: not content.has_metric or content.has_failed,
+        # It stands beside the loss.
+        Panel.METRIC: not (content.has_metric and content.has_loss)
+        or content.has_failed
+        or Panel.LOSS in content.hidden,
     }
     chosen = [content.first] if content.first else []
     return {

@@ -274,7 +274,7 @@ def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str,
     ]
     kinds: dict[str, list[Operation]] = {}
     for operation in operations:
-        kinds.setdefault(_kind_of(operation), []).append(operation)
+        kinds.setdefault(_first_match(_KINDS, operation), []).append(operation)
     for kind, of_kind in kinds.items():
         parts: dict[str, float] = {}
         for operation in of_kind:
@@ -301,13 +301,6 @@ _KINDS = {
 }
 """What operations and kernels do, by words in their names; the first that matches."""
 
-
-def _kind_of(operation: Operation) -> str:
-    """Return what an operation does; empty if its name doesn't tell."""
-    name = operation.name.lower()
-    return next((kind for kind, words in _KINDS.items() if re.search(words, name)), "")
-
-
 _PLAIN_NAMES = {
     "convolution, forward": r"fprop",
     "convolution, backward": r"dgrad",
@@ -323,9 +316,13 @@ _PLAIN_NAMES = {
 
 def plain_name(operation: Operation) -> str:
     """Return what an operation does in plain words; empty if its name doesn't tell."""
+    return _first_match(_PLAIN_NAMES, operation) or _first_match(_KINDS, operation).lower()
+
+
+def _first_match(patterns: Mapping[str, str], operation: Operation) -> str:
+    """Return the key of the first pattern in an operation's name; empty if there is none."""
     name = operation.name.lower()
-    names = (plain for plain, words in _PLAIN_NAMES.items() if re.search(words, name))
-    return next(names, _kind_of(operation).lower())
+    return next((key for key, words in patterns.items() if re.search(words, name)), "")
 
 
 def _shares(profile: Profile) -> tuple[float, float, float]:

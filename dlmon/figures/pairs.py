@@ -185,7 +185,7 @@ def interval_text(sweep: Sweep) -> str:
         return pairs
     is_slower = verdict.is_proven and ratio.value < 1
     low, high = (1 / ratio.high, 1 / ratio.low) if is_slower else (ratio.low, ratio.high)
-    return f"{verdicts.interval(low, high)}; {pairs}"
+    return f"{verdicts.change(low, high)}; {pairs}"
 
 
 def sides_compared(sweep: Sweep) -> str:

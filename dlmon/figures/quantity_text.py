@@ -29,7 +29,10 @@ def number_of(quantity: Quantity, value: float, compared_to: float | None = None
         return f"{value:,.0f}"
     smallest = min((abs(side) for side in (value, compared_to) if side), default=1.0)
     if smallest < 0.01 and abs(value) < 1:
-        return f"{value:.{2 - math.floor(math.log10(smallest))}f}" if value else "0"
+        digits = 2 - math.floor(math.log10(smallest))
+        # Less than a millisecond of a run's time tells nothing.
+        digits = min(digits, 3) if quantity.unit == "s" else digits
+        return f"{value:.{digits}f}" if value else "0"
     return f"{value:.2f}"
 
 

@@ -90,7 +90,7 @@ def try_text(tried: Try) -> str:
     pairs = units.counted(ratio.pairs, "pair")
     if ratio.low is None or ratio.high is None:
         return f"{name}: {verdicts.change(ratio.value)} as fast in {pairs}, which proves nothing"
-    span = f"{verdicts.interval(ratio.low, ratio.high)}; {pairs}"
+    span = f"{verdicts.change(ratio.low, ratio.high)}; {pairs}"
     if not ratio.is_proven:
         return f"{name}: no clear difference ({span})"
     text = f"{name}: {verdicts.change(ratio.value)} as fast ({span})"

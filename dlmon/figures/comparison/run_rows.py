@@ -174,8 +174,10 @@ class Comparison:
         """Say how many times as fast as a row this run is, with its interval."""
         factor, unsure = self.factor(row), "1 run each"
         if row.kind == "published":
-            is_exact = isinstance(factor, Ratio) and factor.low is not None
-            unsure = "" if is_exact else "one published figure"
+            unsure = "one published figure"
+            if isinstance(factor, Ratio) and not factor.may_be_one:
+                # How this run varied says nothing of how the published one did.
+                factor = Ratio(factor.value)
         return verdicts.verdict(factor, name or self._in_a_sentence(row), unsure)
 
     def against_nearest(self) -> str:

@@ -47,7 +47,7 @@ from dlmon.figures.sections import (
 )
 from dlmon.figures.session.doubts import doubts_of_all
 from dlmon.figures.session.time_breakdown import STEP_NAMES, part_name
-from dlmon.quantities import STEPS_PER_SECOND
+from dlmon.quantities import QUANTITIES, STEPS_PER_SECOND
 from dlmon.records import Status, TimePart, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
@@ -67,14 +67,16 @@ NOT_SIGNIFICANT, NOT_TESTED = "~", "?"
 LEGENDS = {
     NOT_SIGNIFICANT: "no significant difference: the interval, which allows for how runs differ, "
     "holds 1×",
-    NOT_TESTED: "not tested: one run a side, or runs of a side that don't differ at all, can't "
-    "show how much runs differ from time to time",
+    NOT_TESTED: "not tested: so few runs, or runs of a side that don't differ at all, can't show "
+    "how much runs differ from time to time",
 }
 """The meaning of each sign before a change."""
 UNKNOWN = "–"
 SAME = "About the same"
 """The heading of the figures that are the same in both sides."""
 _WITHIN = 0.01
+_COMPILING = f"{ACCOUNT}{TimePart.COMPILING}"
+_OF_GPUS = frozenset(quantity.key for quantity in QUANTITIES if quantity.gpu is not None)
 
 _SHOWN_BEFORE = 8
 """Two long values keep this many of their common characters before the first difference."""
@@ -166,14 +168,16 @@ def figure_table(comparison: RunComparison) -> Table:
     is_tested = _is_tested(comparison)
     figures = [
         figure
-        for figure in comparison.figures
+        for figure in _shown_figures(comparison)
         if not is_same(figure) and not (figure.why and figure.name.startswith(ACCOUNT))
     ]
     # What only one side has comes last.
     figures.sort(key=lambda f: f.name != THROUGHPUT and None in (f.base, f.new))
     largest = max((_size(figure.ratio) for figure in figures), default=0.0)
     largest = max(largest, _LEAST_FULL)
-    rows = tuple(_row(figure, names(figure.name), is_tested, largest) for figure in figures)
+    rows = tuple(
+        _row(f, names(f.name), _why_missing(comparison, f), is_tested, largest) for f in figures
+    )
     levels = tuple(_LEVELS[figure.is_better] for figure in figures)
     numeric = (False, *(name != _BAR for name in COLUMNS[1:]))
     dropped = ("n", "p", _BAR, "95 % interval")
@@ -182,6 +186,24 @@ def figure_table(comparison: RunComparison) -> Table:
     if len((*comparison.base, *comparison.new)) == 2:
         empty.add("n")
     return table.without(*empty)
+
+
+def _shown_figures(comparison: RunComparison) -> list[ComparedFigure]:
+    """Return the figures that people are shown: the time to compile is told once."""
+    is_in_account = any(figure.name == _COMPILING for figure in comparison.figures)
+    return [f for f in comparison.figures if not (is_in_account and f.name == "compile_s")]
+
+
+def _why_missing(comparison: RunComparison, figure: ComparedFigure) -> str:
+    """Say why only one side has a figure; empty if both have it."""
+    for side, runs, value in (
+        ("base", comparison.base, figure.base),
+        ("new", comparison.new, figure.new),
+    ):
+        if value is None:
+            is_of_gpu = figure.name in _OF_GPUS and all(run.device == "cpu" for run in runs)
+            return f"{side} ran on the CPU" if is_of_gpu else f"not read in {side}"
+    return ""
 
 
 def is_same(figure: ComparedFigure) -> bool:
@@ -205,7 +227,7 @@ def is_same(figure: ComparedFigure) -> bool:
 
 def _same_rows(comparison: RunComparison) -> tuple[Row, ...]:
     """Return the figures that are the same in both sides."""
-    return _own_rows(comparison, filter(is_same, comparison.figures))
+    return _own_rows(comparison, filter(is_same, _shown_figures(comparison)))
 
 
 def _own_rows(it: RunComparison, figures: Iterable[ComparedFigure]) -> tuple[Row, ...]:
@@ -226,7 +248,7 @@ def figures_of_run(run: RunFigures, besides: str) -> tuple[Row, ...]:
         alone = compare_sides([run], [replace(run, session="")])
     except NoThroughput as refused:
         alone = refused.comparison
-    figures = (f for f in alone.figures if f.name != besides and f.base is not None)
+    figures = (f for f in _shown_figures(alone) if f.name != besides and f.base is not None)
     return _own_rows(alone, figures)
 
 
@@ -299,17 +321,19 @@ def _bar_of(ratio: Ratio | None, largest: float) -> str:
     return f"{bar:>{half}}│" if ratio.value < 1 else f"{'':{half}}│{bar}"
 
 
-def _row(figure: ComparedFigure, name: str, is_tested: bool, largest: float) -> tuple[str, ...]:
+def _row(
+    figure: ComparedFigure, name: str, why_missing: str, is_tested: bool, largest: float
+) -> tuple[str, ...]:
     ratio, runs = figure.ratio, "+".join(map(str, figure.runs))
     base, new = _numbers(figure)
     if figure.base is None or figure.new is None:
-        side = "base" if figure.base is None else "new"
-        return name, base, new, f"not read in {side}", "", "", "", runs
+        return name, base, new, why_missing, "", "", "", runs
     if figure.why is not None:
         return name, base, new, "not compared", "", "", "", runs
     interval = ""
     if ratio is not None and ratio.low is not None and ratio.high is not None:
-        interval = verdicts.interval(ratio.low, ratio.high)
+        is_known = not verdicts.is_unknown(ratio)
+        interval = verdicts.change(ratio.low, ratio.high) if is_known else verdicts.TOO_FEW
     return (
         name,
         base,
@@ -326,7 +350,8 @@ def _row(figure: ComparedFigure, name: str, is_tested: bool, largest: float) -> 
 
 def change_text(ratio: Ratio) -> str:
     """Write a change: 1.049×, or ~ 1.004× if not significant, or ? 2.40× if not tested."""
-    mark = NOT_TESTED if ratio.p is None else "" if ratio.is_significant else NOT_SIGNIFICANT
+    is_tested = ratio.p is not None and not verdicts.is_unknown(ratio)
+    mark = NOT_TESTED if not is_tested else "" if ratio.is_significant else NOT_SIGNIFICANT
     return f"{mark} {verdicts.change(ratio.value)}".lstrip()
 
 
@@ -450,13 +475,16 @@ def notes(comparison: RunComparison) -> list[str]:
                 text = "what the metrics came to"
             unlike.setdefault(figure.why, []).append(text)
     texts = [_not_compared(list(dict.fromkeys(names)), why) for why, names in unlike.items()]
-    if not _is_tested(comparison) and len((*comparison.base, *comparison.new)) > 2:
+    runs = (*comparison.base, *comparison.new)
+    if not _is_tested(comparison) and len(runs) > 2:
         texts.append(LEGENDS[NOT_TESTED])
     ratio = comparison.throughput.ratio
     if ratio and ratio.basis is Basis.LIKE_RUNS and not verdicts.is_unknown(ratio):
         texts.append("how runs differ is taken from other runs of the same conditions here")
     if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
         texts.append("the interval is of how these runs varied by themselves, not of how runs do")
+    if not metrics and all(run.data == "synthetic" for run in runs):
+        texts.append("the loss is not compared: the data is synthetic")
     return texts
 
 

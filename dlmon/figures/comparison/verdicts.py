@@ -5,8 +5,9 @@ from __future__ import annotations
 from dlmon.figures import units
 from dlmon.statistics.ratios import NOTICEABLE_CHANGE, Ratio
 
-# An interval whose ends differ by more than this factor tells nothing.
+# Of two or three runs, an interval whose ends differ by more than this factor tells nothing.
 _TOO_WIDE = 4.0
+TOO_FEW = "too few runs"
 
 
 def verdict(factor: Ratio | str, name: str, unsure: str = "", subject: str = "") -> str:
@@ -28,9 +29,9 @@ def verdict(factor: Ratio | str, name: str, unsure: str = "", subject: str = "")
     is_slow = is_clear and 0 < value <= 1 - NOTICEABLE_CHANGE
     span = ""
     if low is not None and high is not None:
-        span = interval(1 / high, 1 / low) if is_slow and low > 0 else interval(low, high)
+        span = change(1 / high, 1 / low) if is_slow and low > 0 else change(low, high)
         if is_unknown(factor):
-            span = "interval too wide: too few runs show how much runs differ"
+            span = f"{TOO_FEW} to know how much runs differ"
     details = ", ".join(text for text in (span, unsure if factor.p is None else "") if text)
     as_fast = f"{subject}{_how_fast(value)} as {name}"
     text = as_fast if is_clear else f"no clear difference from {name}"
@@ -60,21 +61,11 @@ def _how_fast(value: float) -> str:
     return f"{change(1 / value)} as slow" if 0 < value < 1 else f"{change(value)} as fast"
 
 
-def is_too_wide(low: float, high: float) -> bool:
-    """Return whether the interval of a ratio is too wide for its figures to tell anything."""
-    return high > _TOO_WIDE * low
-
-
 def is_unknown(factor: Ratio) -> bool:
-    """Return whether an interval is too wide because it is taken from two or three runs."""
+    """Return whether an interval tells nothing because it is taken from two or three runs."""
     if factor.low is None or factor.high is None or factor.p is None:
         return False
-    return is_too_wide(factor.low, factor.high) and (factor.degrees or 3) < 3
-
-
-def interval(low: float, high: float) -> str:
-    """Write the interval of a ratio, or in a word that it is too wide."""
-    return "interval too wide" if is_too_wide(low, high) else change(low, high)
+    return factor.high > _TOO_WIDE * factor.low and (factor.degrees or 3) < 3
 
 
 def change(*ratios: float) -> str:

@@ -52,12 +52,12 @@ def same_figures(comparison):
 @pytest.mark.parametrize(
     ("base", "new", "shown"),
     [
-        (0.00699, 0.01, ("0.00699", "0.01000")),
+        (0.00699, 0.01, ("0.007", "0.010")),
         (0.0123, 0.5, ("0.01", "0.50")),
-        (0.0, 0.00699, ("0", "0.00699")),
-        (0.00699, 12.3, ("0.00699", "12.30")),
+        (0.0, 0.00699, ("0", "0.007")),
+        (0.00699, 12.3, ("0.007", "12.30")),
         (101.4, 1_250.4, ("101", "1,250")),
-        (None, 0.005, ("–", "0.00500")),
+        (None, 0.005, ("–", "0.005")),
     ],
 )
 def test_both_sides_of_a_small_figure_have_the_same_digits(base, new, shown):
@@ -154,10 +154,12 @@ def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
     # No change was tested, so no mark tells which were not; the verdict says so.
     assert cells(one_each, "samples/s")[3] == "2.00×"
     assert legends(figure_table(one_each)) == []
-    assert "not of how runs do" in notes(one_each)[-1]
+    assert "not of how runs do" in notes(one_each)[0]
     judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))
     assert "allows for how runs differ" in legends(figure_table(judged))[0]
-    assert notes(judged) == ["how runs differ is taken from other runs of the same conditions here"]
+    assert notes(judged)[0] == (
+        "how runs differ is taken from other runs of the same conditions here"
+    )
     clear = compare_sides(side("a", 1_000.0, 1_001.0, 999.0), side("b", 1_100.0, 1_101.0, 1_099.0))
     assert legends(figure_table(clear)) == []
     assert verdict(clear) == "new is 1.100× as fast as base (1.098× to 1.102×)"
@@ -181,13 +183,14 @@ def test_steps_and_samples_have_no_unit_in_common_and_no_verdict():
     )
     said = "not compared with base: one side counts steps, the other samples"
     assert verdict(comparison) == said
-    assert [text[:10] for text in notes(comparison)] == ["not tested"]
+    assert [text[:10] for text in notes(comparison)] == ["not tested", "the loss i"]
     assert figure_table(comparison).levels == ("",)
 
 
 def test_why_no_part_of_the_time_is_compared_is_said_once():
     values = {"account.steps": 9.0, "account.stalls": 1.0, "cost_usd": 0.1}
-    base, new = side("a", 1.0, values=values, batches=1), side("b", 1.0, values=values, batches=2)
+    of_real_data = {"values": values, "data": "real"}
+    base, new = (side(name, 1.0, batches=n, **of_real_data) for n, name in enumerate("ab", 1))
     assert notes(compare_sides(base, new)) == [
         "USD and what each batch adds to the time are not compared: "
         "the runs had different numbers of batches"
@@ -197,11 +200,11 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
 @pytest.mark.parametrize(
     ("of_script", "others"),
     [
-        ({}, ["compile 1.40 s", "start and imports 5.00 s", "compiling 1.40 s"]),
+        ({}, ["start and imports 5.00 s", "compiling 1.40 s"]),
         # Of PyTorch, they have names that hold for it.
         (
             {"command": ("python", "train.py"), "compiles": False},
-            ["extra time of first batches 1.40 s", "before training 5.00 s", "first batch 1.40 s"],
+            ["before training 5.00 s", "first batch 1.40 s"],
         ),
     ],
 )
@@ -426,4 +429,33 @@ def test_what_is_shown_as_equal_is_same_and_what_a_side_lacks_is_said():
     assert both.figures[0].ratio.is_significant
     assert same_figures(both) == ["memory 0.88 GiB", "compile 1.50 s"]
     assert names_of(both) == ["samples/s", "GPU memory, GiB"]
-    assert cells(both, "GPU memory, GiB")[1:4] == ("4.74", "–", "not read in new")
+    assert cells(both, "GPU memory, GiB")[1:4] == ("4.74", "–", "new ran on the CPU")
+    on_gpu = compare_sides(base, [replace(run, device="gpu:0") for run in new])
+    assert cells(on_gpu, "GPU memory, GiB")[1:4] == ("4.74", "–", "not read in new")
+
+
+def test_the_time_to_compile_is_told_once():
+    values = {"compile_s": 1.5, "account.compiling": 1.51, "account.training": 9.0}
+    runs = [side(name, 10.0, values=values)[0] for name in "ab"]
+    assert [
+        row for row in same_figures(compare_sides(*([run] for run in runs))) if "comp" in row
+    ] == ["compiling 1.51 s"]
+
+
+def test_of_two_runs_a_side_that_differ_much_it_is_said_that_they_are_too_few():
+    base, new = side("a", 10.0, 20.0), side("b", 12.0, 25.0)
+    both = compare_sides(base, new)
+    assert (
+        verdict(both) == "no clear difference from base (too few runs to know how much runs differ)"
+    )
+    row = cells(both, "samples/s")
+    assert "too few runs" in row
+    assert "? 1.225×" in row
+    assert [text[:12] for text in legends(figure_table(both))] == ["? not tested"]
+
+
+def test_the_loss_of_synthetic_data_is_not_compared_and_that_is_said():
+    runs = [replace(side(name, 10.0)[0], data="synthetic") for name in "ab"]
+    assert "the loss is not compared: the data is synthetic" in notes(
+        compare_sides(*([run] for run in runs))
+    )

@@ -267,7 +267,7 @@ LOW_POWER, AT_POWER_LIMIT = 0.5, 0.9
 CLOCK_SHARE = 0.03
 """A power cap that leaves the clock this close to its maximum doesn't limit a run."""
 # A copy reaches about 90 % of the bandwidth; a large matrix product, of the tensor cores.
-BANDWIDTH_PCT, TENSOR_PCT, FEW_SMS_PCT = 70.0, 60.0, 30.0
+BANDWIDTH_PCT, TENSOR_PCT, FEW_SMS_PCT, MOST_SMS_PCT = 70.0, 60.0, 30.0, 80.0
 # From this share of the time on, waiting for data is reported.
 WAITED_SHARE = 0.1
 
@@ -368,12 +368,15 @@ def gpu_works(run: RunSamples) -> Evidence | None:
     at_power = [f"at {watts}" for watts in power]
     if (of_counter := _by_counters(run)) is not None:
         return replace(of_counter, reasons=(*of_counter.reasons, *at_power, *often), share=share)
-    advice = ""
-    if of_power is not None and of_power < LOW_POWER:
+    advice, reasons = "", (f"{name} {run.gpu_is} busy {figure} of the time", *at_power)
+    sm_pct = run.gpu_mean(lambda gpu: gpu.sm_active_pct)
+    if sm_pct is not None and run.is_below(sm_pct, MOST_SMS_PCT):
+        reasons = (reasons[0], f"{sm_pct:.0f} % of {run.gpu_its} SMs active", *at_power)
+        advice = _fill_sms(run)
+    elif of_power is not None and of_power < LOW_POWER:
         # Its kernels don't fill it: a larger batch gives each kernel more to do.
         advice = _larger_batch(run)
     advice = advice or _idle_gpus(run)
-    reasons = (f"{name} {run.gpu_is} busy {figure} of the time", *at_power)
     return Evidence("gpu", figure, reasons, advice, share)
 
 
@@ -397,12 +400,16 @@ def _by_counters(run: RunSamples) -> Evidence | None:
     sm_pct = run.gpu_mean(lambda gpu: gpu.sm_active_pct)
     if sm_pct is None or not run.is_below(sm_pct, FEW_SMS_PCT):
         return None
-    advice = ""
-    # GPUs wait for each other in kernels on few SMs, and a larger kernel doesn't help.
-    if len(run.gpu_numbers) < 2:
-        advice = _larger_batch(run) or FEWER_KERNELS
     reason = f"{name} {run.gpu_is} busy, {sm_pct:.0f} % of {its} SMs active"
-    return Evidence("gpu-kernels", "", (reason,), advice)
+    return Evidence("gpu-kernels", "", (reason,), _fill_sms(run))
+
+
+def _fill_sms(run: RunSamples) -> str:
+    """Return what gives a GPU's idle SMs work; empty for several GPUs.
+
+    They wait for each other in kernels on few SMs, and a larger kernel doesn't help.
+    """
+    return "" if len(run.gpu_numbers) > 1 else _larger_batch(run) or FEWER_KERNELS
 
 
 def _against_slowing(

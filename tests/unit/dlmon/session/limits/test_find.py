@@ -815,6 +815,16 @@ def test_what_a_gpu_counts_speaks_only_of_one_that_is_busy_and_not_held_down(rul
     assert reported(with_gpu(**changes), gpu=0).rule == rule
 
 
+def test_a_gpu_that_is_busy_with_idle_sms_gets_larger_kernels_and_no_smaller_model():
+    limit = reported(with_gpu(sm_active_pct=61.2), gpu=0)
+    assert (
+        limit.text
+        == "GPU-BOUND 97 %: GPU 0 is busy 97 % of the time, 61 % of its SMs active, at 90 of 120 W."
+    )
+    assert limit.advice.startswith("run fewer, larger kernels")
+    assert reported(with_gpu(sm_active_pct=95.0), gpu=0).advice == ""
+
+
 def test_few_readings_of_what_a_gpu_counts_say_nothing():
     few = samples_of(with_gpu(sm_active_pct=5.0), MIN_SAMPLES - 1)
     samples = [replace(one, t=one.t + 100 * SECOND) for one in samples_of(with_gpu())]

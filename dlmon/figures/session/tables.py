@@ -266,7 +266,6 @@ def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str,
         copy_advice = "read results back less often: .item(), .cpu(), print"
     elif copies and "Pageable" in copies[0]:
         copy_advice = PIN_ADVICE
-    less_work = _LESS_WORK if is_of_device else ""
     shares = [
         (idle, "DEVICE IDLE", "", _IDLE_ADVICE),
         (copying, "COPYING", "", copy_advice),
@@ -286,11 +285,19 @@ def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str,
         if not kind:
             # Of these, only the largest is one thing.
             kind, which, of_kind = "LARGEST OPERATION", f": {of_kind[0].name}", of_kind[:1]
+        less_work = _less_work(of_kind) if is_of_device else ""
         shares.append((sum(o.share for o in of_kind) * (1 - idle), kind, which, less_work))
     share, name, which, advice = max(shares, key=lambda row: row[0])
     return f"{name} {_percent(share)}", f"of {of}{which}", advice
 
 
+def _less_work(kernels: Sequence[Operation]) -> str:
+    """Return what shortens kernels; those that compute with few bits can't use fewer."""
+    is_low = any(_LOW_PRECISION.search(kernel.name.lower()) for kernel in kernels)
+    return f"{'' if is_low else 'lower precision, '}a compiled model, or a smaller model"
+
+
+_LOW_PRECISION = re.compile(r"f(p|loat)?16|half|f(p|loat)?8|e4m3|e5m2")
 _KINDS = {
     "CONVOLUTION": r"conv|fprop|dgrad|wgrad",
     "ATTENTION": r"attention|attn|flash_|fmha",
@@ -338,7 +345,6 @@ _BAR_CELLS, _MOST_BAR_CELLS, _BESIDE_BAR = 12, 30, 80
 _WIDE, _SHORT_NAME = 110, 28
 _LEAST_SHARE, _MOSTLY_OPERATIONS = 0.005, 0.5
 _IDLE_ADVICE = f"if it doesn't wait for data, {FEWER_KERNELS}"
-_LESS_WORK = "lower precision, a compiled model, or a smaller model"
 _SEND_ADVICE = "if no rank is late, a larger batch on each, or gradients of several steps at once"
 
 

@@ -141,6 +141,22 @@ def test_a_profile_leads_with_what_took_the_largest_share_of_the_time(
     assert [text.startswith(f"Try: {advice}") for text in rest] == [True] * (advice is not None)
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("sm80_xmma_gemm_f32f32_tf32f32_f32_nn", "lower precision, a compiled model"),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n", "a compiled model, or a smaller model"),
+        ("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_nn", "a compiled model"),
+        ("sm90_xmma_gemm_e4m3e4m3_e4m3f32_f32_tn_n", "a compiled model"),
+    ],
+)
+def test_kernels_that_compute_with_few_bits_are_not_advised_to_use_fewer(name, advice):
+    profile = Profile(9, 1, 0, 9, 5, "torch", operations=(Operation(name, 5, 0, 9, 0.9),), idle=0.0)
+    first, *rest = next(describe_profile(profile)).sentences
+    assert first.startswith("MATRIX PRODUCT 90 %")
+    assert rest[0].startswith(f"Try: {advice}")
+
+
 def test_operations_of_one_kind_count_together_and_those_of_no_known_kind_alone():
     operations = (
         Operation("some_kernel", 5, 0, 9, 0.4),

@@ -203,6 +203,9 @@ def _largest_part(snapshot: Snapshot, unclear: Evidence, over: bool) -> Evidence
     largest = [*by_share[:1], *(row for row in by_share[1:2] if row.percent >= _LEAST_PCT)]
     texts = " and ".join(f"{row.name} {row.percent} %" for row in largest)
     is_whole = not snapshot.step_parts and any(row.part is TimePart.TRAINING for row in largest)
+    if is_whole and len(largest) == 1 and unclear.reasons:
+        # That steps take nearly all of the time is no news.
+        return unclear
     of = "of the time" if over else "of the time since the first step"
     reasons = [f"{texts} {of}"] * bool(texts) + ["parts not measured"] * is_whole
     return replace(unclear, reasons=(*reasons, *unclear.reasons))
@@ -280,10 +283,7 @@ def _failed(snapshot: Snapshot, failure: str) -> Headline:
     if name == "Output" and advice:
         reasons.append(f"its last output: {advice}")
     rule = "out-of-memory" if is_memory else "failed"
-    advice = advice if name == "Try" else ""
-    if not is_memory and not advice and (place := _failed_at(snapshot)):
-        advice = f"look at {place.partition(' in ')[0]}"
-    return Headline(rule, "", tuple(reasons), advice)
+    return Headline(rule, "", tuple(reasons), advice if name == "Try" else "")
 
 
 def _failed_at(snapshot: Snapshot) -> str:

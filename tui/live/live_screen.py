@@ -25,7 +25,7 @@ from dlmon.figures.session.progress import end_text
 from dlmon.figures.session.ranks import why_no_ranks
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.records import FailureKind, Status
+from dlmon.records import FailureKind, Output, Status
 from dlmon.session.limits.evidence import NOT_CLEAR, LimitKind, Tone
 from dlmon.session.snapshot import Snapshot, is_stalled
 from dlmon.session.source import SLICE_S, SessionSource, read_to_end
@@ -319,7 +319,8 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self.paint_epochs(snapshot)
         start = self._source.session.training_start
         self._output.begin_ns = self._source.session.header.t if self._log_is_open else None
-        self._output.show(snapshot.output, snapshot.notices, running, start, not self._log_is_open)
+        printed = self._printed(snapshot)
+        self._output.show(printed, snapshot.notices, running, start, not self._log_is_open)
         status = Status.RUNNING if running else self._source.status
         # A verdict compares already.
         is_said = bool(verdict) and limit.size.height > LEAST_VERDICT
@@ -424,6 +425,15 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
     def _log_is_open(self) -> bool:
         return isinstance(self.maximized, OutputPane)
 
+    def _printed(self, snapshot: Snapshot) -> tuple[Output, ...]:
+        """Return the output to show, which needn't repeat what is shown of a failure."""
+        if self._log_is_open or snapshot.result is None:
+            return snapshot.output
+        # Most runs don't fail, so this would only delay their first paint.
+        from dlmon.figures.session.failure import printed_besides
+
+        return printed_besides(snapshot)
+
     def _arrange(self, snapshot: Snapshot) -> None:
         session, running = self._source.session, self._source.running
         if self._failure.show(snapshot, session.learning, self._panels):
@@ -433,7 +443,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             # The table grows ahead of the epochs, and not with each.
             epochs = max(epochs, min(progress.epochs or _MANY_EPOCHS, 2 << epochs.bit_length()))
         is_recording = self.has_class("-machine-alone")
-        lines = len(snapshot.output) + len(snapshot.notices)
+        lines = len(self._printed(snapshot)) + len(snapshot.notices)
         if running and lines:
             # The panel grows ahead of the lines, too.
             lines = 1 << lines.bit_length()

@@ -12,8 +12,8 @@ from dlmon.figures.session.framework_memory import (
     memory_text,
 )
 from dlmon.figures.session.progress import failure_text
-from dlmon.figures.session.tracebacks import TraceRow, traceback_rows
-from dlmon.records import FailureKind
+from dlmon.figures.session.tracebacks import TraceRow, before_traceback, traceback_rows
+from dlmon.records import FailureKind, Output
 from dlmon.session.framework_memory import amount
 from dlmon.session.learning import LOSS, Learning
 from dlmon.session.snapshot import Snapshot
@@ -47,6 +47,14 @@ def failure_rows(snapshot: Snapshot, learning: Learning) -> tuple[str, tuple[Tra
     if rows and readings:
         rows = (*rows, TraceRow("joint", f"{AT_END}: {readings}"))
     return heading, rows
+
+
+def printed_besides(snapshot: Snapshot) -> tuple[Output, ...]:
+    """Return the output that `failure_rows` doesn't show."""
+    result = snapshot.result
+    if result is None or failure_text(snapshot) is None:
+        return snapshot.output
+    return before_traceback(snapshot.output) if result.failure in _OF_PYTHON else ()
 
 
 def _holder_rows(snapshot: Snapshot) -> Iterator[TraceRow]:

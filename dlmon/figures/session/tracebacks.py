@@ -76,6 +76,24 @@ def traceback_rows(output: Sequence[Output], folder: str | None = None) -> tuple
     return reader.end()
 
 
+def before_traceback(output: Sequence[Output]) -> tuple[Output, ...]:
+    """Return some output without its last traceback, and those that led to it."""
+    start, is_joined = len(output), False
+    for number, line in enumerate(output):
+        depth, body = _without_bar(line.text)
+        if _is_header(line.text) and _begins(depth, line.text):
+            start, is_joined = start if is_joined else number, False
+        elif body in _JOINTS:
+            is_joined = True
+    rest = (line for line in output[start:] if line.stream != output[start].stream)
+    return (*output[:start], *rest)
+
+
+def _begins(depth: int, text: str) -> bool:
+    """Return whether the header of a traceback is not one of those in a group."""
+    return not depth or (depth == 1 and text.lstrip().startswith("+"))
+
+
 def folded_text(frames: Sequence[Frame], count: int) -> str:
     """Return the line in place of the frames of libraries: … 12 frames in torch."""
     names = dict.fromkeys(package_of(frame.file) or "" for frame in frames)
@@ -118,8 +136,7 @@ class _Reader:
             if number is not None:
                 self._add("joint", f"exception {number[1]}")
         elif _is_header(text):
-            is_first = not depth or (depth == 1 and text.lstrip().startswith("+"))
-            if is_first and not self._is_joined:
+            if _begins(depth, text) and not self._is_joined:
                 self._rows = []
             self._frames, self._is_joined, self._awaits_error = [], False, True
         elif body in _JOINTS:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.session.tracebacks import TraceRow, traceback_rows
+from dlmon.figures.session.tracebacks import TraceRow, before_traceback, traceback_rows
 from dlmon.records import Output
 
 FOLDER = "/home/ada/run"
@@ -212,6 +212,22 @@ def test_the_line_that_does_not_parse_is_a_frame():
 def test_an_earlier_traceback_that_was_handled_is_not_part_of_it():
     handled = f"{SYNTAX}epoch 2\n"
     assert rows_of(handled + LIBRARY) == rows_of(LIBRARY)
+
+
+def test_output_beside_a_traceback_is_what_was_printed_before_it_or_by_the_other_stream():
+    handled = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "KeyError: 1"]
+    joined = [
+        *handled,
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+    ]
+    lines = ["epoch 1", *handled, "epoch 2", *joined, *handled, "bye"]
+    output = [Output(n, "stderr", text) for n, text in enumerate(lines)]
+    saved = Output(99, "stdout", "saved")
+    shown = before_traceback([*output, saved])
+    assert [line.text for line in shown] == ["epoch 1", *handled, "epoch 2", "saved"]
+    assert before_traceback([saved]) == (saved,)
 
 
 def test_lines_that_were_left_out_are_counted_and_what_follows_is_no_error():

@@ -23,6 +23,7 @@ import dlmon.system.this_host
 from dlmon.cli.start import Sources, Start
 from dlmon.exit_codes import DONE
 from dlmon.log.label import Label, write_label
+from dlmon.options.script import remember_script
 from dlmon.options.settings import Settings
 from dlmon.quantities import GPU_ACTIVITY
 from dlmon.records import (
@@ -38,6 +39,7 @@ from dlmon.records import (
     Gpu,
     GpuFacts,
     Machine,
+    Metrics,
     MigInstance,
     Model,
     Notice,
@@ -580,7 +582,7 @@ def _stalled() -> list[Record]:
     calm = [
         _waiting(each) if isinstance(each, Machine) and each.t > since else each for each in rest
     ]
-    kept = [each for each in calm if not isinstance(each, Batches) or each.t <= since]
+    kept = [each for each in calm if not isinstance(each, (Batches, Metrics)) or each.t <= since]
     script = Frame("/home/ada/resnet/train_resnet.py", 88, "save")
     frames = (
         Frame(f"{_LIBRARY}/serialization.py", 1_166, "_save"),
@@ -907,6 +909,11 @@ async def _push_starting(stage: Stage) -> None:
     stage.app.push_screen(StartingScreen(sentence, work, DONE, clock=clock))
 
 
+async def _edit_script(stage: Stage) -> None:
+    remember_script(("python", "train.py", "--epochs", "3"), "/home/ada/resnet")
+    await stage.press("E")
+
+
 _OF_A_SESSION = (
     *("live", "log", "quit", "help", "palette", "compare"),
     *("gpus", "processes", "processes-at-first", "metrics", "replay", "replay-seek"),
@@ -933,6 +940,7 @@ _ON_TOP = {
     "rename": lambda stage: _open_sessions(stage, "down", "u"),
     "delete": lambda stage: _open_sessions(stage, "down", "x"),
     "starting": _push_starting,
+    "script": _edit_script,
     "replay": lambda stage: stage.press("home", "space", "n", "n"),
     "replay-seek": lambda stage: stage.press("home", "space", "n", "n", "colon"),
 }
@@ -940,7 +948,7 @@ NAMED_SESSIONS = ("marked", "columns", "rename", "delete")
 """Views of the sessions screen where earlier sessions have names."""
 VIEWS = (
     *_OF_A_SESSION,
-    *("home", "sessions", "starting", "watch"),
+    *("home", "script", "sessions", "starting", "watch"),
 )
 
 

@@ -220,13 +220,13 @@ def _epoch_starts(session: Session) -> tuple[tuple[int, int], ...]:
 
 
 def _shaded_spans(session: Session, snapshot: Snapshot) -> tuple[PhaseSpan, ...]:
-    """Return the spans of phases, of long gaps between steps, and of alerts."""
+    """Return the spans of phases, of long gaps between steps, and the starts of alerts."""
     names = {GapKind.STALL: "stalled", GapKind.BETWEEN_STEPS: BETWEEN_STEPS}
     gaps = [gap for gap in snapshot.gaps if gap.kind in names]
     return (
         *session.phase_spans,
         *(PhaseSpan(names[gap.kind], gap.start, gap.end) for gap in gaps),
-        *(PhaseSpan("alerted", n.t, n.t) for n in snapshot.notices if isinstance(n, Alert)),
+        *(PhaseSpan("alerted", n.since, n.since) for n in snapshot.notices if isinstance(n, Alert)),
     )
 
 

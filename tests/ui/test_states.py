@@ -30,6 +30,7 @@ SHOWN = [
     *(("live", state) for state in SHOWN_LIVE),
     *(("watch", state) for state in ("training", "no-gpu", "16-gpus", "in-depth", "wide-names")),
     *(("home", state) for state in ("training", "wide-names")),
+    ("script", "training"),
     *((view, "earlier-runs") for view in ("sessions", *NAMED_SESSIONS)),
     *(("gpus", state) for state in ("in-depth", "no-gpu-in-depth", "8-gpus-in-depth", "mig")),
     *(("gpus", state) for state in ("asleep", "unsupported-gpu", "over-in-depth", "wide-names")),

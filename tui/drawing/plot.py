@@ -68,8 +68,8 @@ def braille_rows(
     return ["".join(map(BRAILLE.__getitem__, row)) for row in cells]
 
 
-def filled_rows(values: Sequence[float], width: int, height: int = 1) -> list[str]:
-    """Draw values over all of the width, filled, from the least to the largest."""
+def fitted_rows(values: Sequence[float], width: int, height: int = 1) -> list[str]:
+    """Draw values over all of the width, from the least to the largest; a single row is filled."""
     # The first screen opens without what reads metrics.
     from dlmon.session.learning import drawable
 
@@ -81,7 +81,7 @@ def filled_rows(values: Sequence[float], width: int, height: int = 1) -> list[st
     picked = [drawn[n * len(drawn) // columns] for n in range(columns)]
     low, high = min(known), max(known)
     top = high if high > low else low + abs(low) + 1
-    return braille_rows(picked, width, height, top, low, filled=True)
+    return braille_rows(picked, width, height, top, low, filled=height == 1)
 
 
 def curve_rows(

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from dlmon.figures import units
 from dlmon.figures.lists.recent_sessions import RecentSession
 from dlmon.render.wrap import first_words
-from tui.drawing.plot import filled_rows
+from tui.drawing.plot import fitted_rows
 from tui.widgets.lines import BAD, BAR, MUTED, PLAIN, STRONG, TextRow, fit, whole_parts
 from tui.widgets.tables import RowList
 
@@ -80,7 +80,7 @@ class RecentList(RowList, can_focus=True):
         figures: Sequence[str] = (session.speed, session.change_text, session.result)
         if width < _WIDTH_FOR_BOTH:
             figures = (session.speed_or_result, session.change_text)
-        return session.name, when, *figures, *filled_rows(session.losses, _LOSS_CELLS)
+        return session.name, when, *figures, *fitted_rows(session.losses, _LOSS_CELLS)
 
     def _cells(self, width: int) -> list[int]:
         """Return the cells of each column, 0 for one without content.
@@ -102,12 +102,7 @@ class RecentList(RowList, can_focus=True):
 
     def heading(self, width: int) -> TextRow:
         names = _headings(width)
-        is_brief = width < _WIDTH_FOR_BOTH
-        if is_brief and any(s.speed_or_result != s.result for s in self.sessions or ()):
-            texts = [name if name != "Result" else "Speed" for name in names]
-        else:
-            texts = [*names]
-        return self._row(texts, dict.fromkeys(names, MUTED), width)
+        return self._row(names, dict.fromkeys(names, MUTED), width)
 
     def row_of(self, index: int, width: int) -> TextRow:
         session = (self.sessions or ())[index]

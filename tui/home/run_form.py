@@ -19,6 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from dlmon.figures import units
+from dlmon.figures.sections import as_sentence
 from dlmon.options.option import NO, YES, Option, as_text
 from dlmon.options.read import TypedOptions, read_options
 from dlmon.options.run_options import OPTIONS, RunOptions
@@ -323,7 +324,7 @@ class ScriptForm(FormScreen[ScriptRun]):
                 self.query_one(f"#{error.field}").focus()
             elif error.field == "command":
                 return None, f"$ dlmon exec -- {clean(typed['command'])}", False
-            return None, f"{clean(str(error))}.", True
+            return None, as_sentence(clean(str(error))), True
         if run is not None:
             return run, f"$ {clean(run.command_line)}", False
         if submitted:

@@ -123,6 +123,8 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         """The number of charts that are not shown, because there are too many."""
         self._written: dict[str, str | Content] = {}
         """The texts above the charts."""
+        self._steady_text = ""
+        """What hardly moved in the only run."""
         self._x_axis = TIME
         self._ranges: dict[tuple[int, str], tuple[int, float, float]] = {}
         """By run and quantity: until when it was looked at, its lowest and its highest value."""
@@ -384,8 +386,11 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             f"{style.smoothing} smoothing" * (style.smoothing != NO_SMOOTHING),
             part,
             self._zoom_note,
+            self._steady_text,
         )
-        return ", ".join(filter(None, parts))
+        text = _BETWEEN.join(filter(None, parts))
+        is_alone = len(self._sources) == 1
+        return first_parts(text, self.size.width - 2, _BETWEEN) if is_alone else text
 
     @property
     def _no_metric(self) -> str:
@@ -422,7 +427,10 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             values, unit = values_of(name, [of_run.get(name, _NO_CURVE) for of_run in of_runs])
             texts.append(f"{name} {values} {unit}".rstrip())
         row = first_parts(_BETWEEN.join(texts), self.size.width - 2 - len(_STEADY), _BETWEEN)
-        self.query_one("#steady").display = bool(texts)
+        is_alone = len(of_runs) == 1
+        # The row above has room beside the axis of one run.
+        self._steady_text = f"{_STEADY}{row}" if texts and is_alone else ""
+        self.query_one("#steady").display = bool(texts) and not is_alone
         self._write("#steady", f"{_STEADY}{row}")
 
     def _write(self, selector: str, text: str | Content) -> None:

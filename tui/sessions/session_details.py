@@ -27,7 +27,7 @@ from dlmon.log.directory import SessionEntry
 from dlmon.records import Status
 from dlmon.records.sanitize import shown_path
 from dlmon.sweep.log import SweepEntry
-from tui.drawing.plot import filled_rows, thick_bar
+from tui.drawing.plot import fitted_rows, thick_bar
 from tui.drawing.step_parts import TIME_STYLES
 from tui.widgets.lines import BAD, BAR, MUTED, PLAIN, STRONG, Lines, TextRow, fit, shows, wrapped
 
@@ -166,7 +166,7 @@ def _curve_of(losses: Sequence[float], width: int, room: int) -> list[TextRow]:
         return []
     cells = min(_CURVE_CELLS, width - _NAME_CELLS - _LOSS_CELLS)
     ends = [units.metric(max(losses)), *[""] * (rows - 2), units.metric(min(losses))]
-    drawn = filled_rows(losses, cells, rows)
+    drawn = fitted_rows(losses, cells, rows)
     names = ["loss", *[""] * (rows - 1)]
     lines = zip(names, ends, drawn, strict=True)
     labels = ((f"{name:<{_NAME_CELLS}}{end:<{_LOSS_CELLS}}", line) for name, end, line in lines)

@@ -36,7 +36,7 @@ from dlmon.log.label import Label
 from dlmon.records import Status
 from dlmon.render.wrap import first_words
 from dlmon.sweep.log import SweepEntry
-from tui.drawing.plot import filled_rows
+from tui.drawing.plot import fitted_rows
 from tui.widgets import tables
 from tui.widgets.lines import (
     ACCENT,
@@ -300,7 +300,7 @@ class SessionList(SortedTable[Recorded]):
             STARTED: lambda entry: units.ago(entry.header.wall, now),
             "what": self._what_of,
             CHANGE: self._change_of,
-            CURVE: lambda entry: filled_rows(self.losses_of(entry), CURVE_CELLS)[0],
+            CURVE: lambda entry: fitted_rows(self.losses_of(entry), CURVE_CELLS)[0],
         }
         fitted = (
             self._fitted(replace(column, text=written.get(column.name, column.text)))

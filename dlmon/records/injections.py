@@ -82,7 +82,7 @@ _KINDS = (
     InjectionKind("pin_memory", TORCH, _LOADER, _SWITCH),
     InjectionKind("non_blocking", TORCH, "batch.to(device, non_blocking=True)", (ON,)),
     InjectionKind("batch_size", TORCH, _LOADER, least=1, alters_training=True),
-    InjectionKind("fused", TORCH, "torch.optim.AdamW(..., fused={value})", _SWITCH),
+    InjectionKind("fused", TORCH, "optimizer(..., fused={value})", _SWITCH),
     InjectionKind(
         *("matmul_precision", TORCH, 'torch.set_float32_matmul_precision("{value}")'),
         words=("highest", "high", "medium"),

@@ -13,9 +13,9 @@ from dlmon.records.injections import INJECTIONS, KERAS, TORCH, parse_injection
     [
         ("num_workers", "4", 4, "DataLoader(..., num_workers=4)"),
         ("num_workers", "0", 0, "DataLoader(..., num_workers=0)"),
-        ("fused", "on", "on", "torch.optim.AdamW(..., fused=True)"),
-        ("fused", "True", "on", "torch.optim.AdamW(..., fused=True)"),
-        ("fused", "0", "off", "torch.optim.AdamW(..., fused=False)"),
+        ("fused", "on", "on", "optimizer(..., fused=True)"),
+        ("fused", "True", "on", "optimizer(..., fused=True)"),
+        ("fused", "0", "off", "optimizer(..., fused=False)"),
         ("threads", " 2 ", 2, "torch.set_num_threads(2)"),
         ("matmul_precision", "high", "high", 'torch.set_float32_matmul_precision("high")'),
         (

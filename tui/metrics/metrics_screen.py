@@ -386,9 +386,8 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             f"{style.smoothing} smoothing" * (style.smoothing != NO_SMOOTHING),
             part,
             self._zoom_note,
-            self._steady_text,
         )
-        text = _BETWEEN.join(filter(None, parts))
+        text = _APART.join(filter(None, (_BETWEEN.join(filter(None, parts)), self._steady_text)))
         is_alone = len(self._sources) == 1
         return first_parts(text, self.size.width - 2, _BETWEEN) if is_alone else text
 

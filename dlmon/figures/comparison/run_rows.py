@@ -203,7 +203,10 @@ class Comparison:
             or (most := factor.high or factor.value) > 1 - NOTICEABLE_CHANGE
         ):
             return ""
-        return verdicts.verdict(Ratio(most), self._in_a_sentence(row), subject="over ")
+        # It is a bound, so further digits say nothing; 1.02 must not become 1.
+        unit = 0.1 if most < 0.5 else 0.01
+        bound = math.floor(1 / most / unit) * unit
+        return f"over {bound:.3g}× as slow as {self._in_a_sentence(row)}"
 
     def far_slower(self) -> str:
         """Say that this run is many times slower than its device as published; empty if not."""

@@ -153,7 +153,7 @@ def _less_work(snapshot: Snapshot) -> str:
         options += ["lower precision (bf16)"] * has_bf16
     frameworks = {process.trainer.framework for process in snapshot.trainers}
     options += ["torch.compile"] * (frameworks == {"torch"} and not snapshot.compiles)
-    return f"{', '.join(options)}{', or ' if options else ''}a smaller model"
+    return ", ".join([*options, "a smaller model, or a faster GPU"])
 
 
 def _limited(snapshot: Snapshot, over: bool) -> Headline:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from dlmon.comparison.conditions import cores
 from dlmon.records import NOT_NUMBERS, TITLES, Epoch, Machine
+from dlmon.records.sanitize import clean
 from dlmon.session.learning import LOSS, Metric, metric_of
 from dlmon.session.limits.evidence import (
     FORWARD,
@@ -528,6 +529,9 @@ def _measured(run: RunSamples, is_explained: bool = False) -> tuple[tuple[LimitK
         figures.append((LimitKind.DATA, run.unmeasured))
     if run.gpu_pct is not None:
         figures.append((LimitKind.GPU, f"{run.gpu_name} {run.gpu_pct:.0f} %"))
+    elif why := next((gpu.why.get("utilization_pct") for gpu in run.gpus), None):
+        # That nothing is known of the GPU says most about why nothing is clear.
+        figures.insert(0, (LimitKind.GPU, f"utilisation of {run.gpu_name} not read: {clean(why)}"))
     return tuple(figures)
 
 

@@ -110,6 +110,7 @@ class SessionList(SortedTable[Recorded]):
     advice: Sequence[str] = (
         "Nothing is recorded yet.",
         "Start a run on the home screen, or in a shell:",
+        "dlmon exec -- python train.py",
         "dlmon run cifar10-cnn",
     )
     """The lines shown while nothing is recorded."""

@@ -211,6 +211,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self._list = SessionList(wall_clock, id="sessions")
         self._list.hidden = hidden
         self._details = SessionDetails(id="details")
+        self._details.display = False
         self._parts = Container(self._list, self._details)
         self._recent: Sequence[RecentSession] = ()
 
@@ -239,6 +240,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
     def on_row_list_highlighted(self) -> None:
         entry = self._list.highlighted
         losses = () if entry is None else self._list.losses_of(entry)
+        self._details.display = entry is not None
         self._details.show(entry, self._list.run_of_sweep, losses)
         self.refresh_bindings()
 

@@ -310,7 +310,7 @@ async def test_a_recent_session_has_its_time_its_figure_its_change_and_its_loss(
         assert spark[-1] == "⣀"
         await shown.pilot.resize_terminal(80, 24)
         heading, newest, _ = shown.rows("#recent")
-        assert heading.split() == ["What", "When", "Speed", "vs", "before", "Loss"]
+        assert heading.split() == ["What", "When", "Result", "vs", "before", "Loss"]
         assert re.search(r"9,\d+ samples/s +2.00× as fast", newest)
 
 

@@ -107,8 +107,8 @@ async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched):
     async with app.run_test(size=(80, 24)) as pilot:
         await open_form(app, pilot)
         for typed, sentence in (
-            ("no-such-command train.py", "there is no command no-such-command."),
-            ("python3 'train.py", "a quote is not closed: python3 'train.py."),
+            ("no-such-command train.py", "There is no command no-such-command."),
+            ("python3 'train.py", "A quote is not closed: python3 'train.py."),
             ("", "Type what is to be run"),
         ):
             app.focused.value = typed

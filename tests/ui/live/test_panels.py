@@ -242,7 +242,7 @@ def test_where_no_reading_speaks_for_a_step_none_is_made_up():
         "▌ WAITING  the steps wait for nothing that is measured",
     ]
     assert limited(NOT_CLEAR, 80) == [
-        "▌ NOT CLEAR  steps 100 % of the time since the first step, parts not measured",
+        "▌ NOT CLEAR  this run 1.1 of 4 cores, other programs 0.1 cores",
         "▌            → profile its next steps (P, dlmon profile)",
     ]
 

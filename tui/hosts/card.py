@@ -25,14 +25,16 @@ from dlmon.figures.machine.readings import (
 from dlmon.records import Gpu, Memory
 from dlmon.remote.host import Age, HostSnapshot, HostState, RunningSession
 from dlmon.render.wrap import first_words
+from tui.drawing.plot import COLUMNS_PER_CELL
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import (
     GAP,
+    LONGEST_HISTORY,
     POWER,
     TEMPERATURE,
     figure_column,
-    figure_row,
-    gpu_row,
+    figure_rows,
+    gpu_rows,
     memory_column,
     memory_history,
     with_last,
@@ -63,8 +65,8 @@ from tui.widgets.tables import SortedTable
 MOST_GPUS = 16
 STATUS_STYLES: dict[Level, str] = {"": MUTED, "high": HIGH, "bad": BAD}
 _LEAST_BODY, _MOST_SESSIONS, _MOST_USERS = 3, 8, 24
-# The time in the history of a row.
-_HISTORY_NS, _HISTORY_COLUMNS = 60_000_000_000, 60
+# The samples in the longest history of a row.
+_HISTORY_COLUMNS = COLUMNS_PER_CELL * LONGEST_HISTORY
 
 
 class HostCard(GrowingLines):
@@ -77,28 +79,33 @@ class HostCard(GrowingLines):
         name: str
         twice: bool
 
-    MOST_ROWS: ClassVar[int] = MOST_GPUS + _MOST_SESSIONS + 3
+    MOST_ROWS: ClassVar[int] = 2 * MOST_GPUS + _MOST_SESSIONS + 4
     DEFAULT_CLASSES = "panel"
     DEFAULT_CSS = """
-    HostCard { padding: 0 1; height: 100%; }
+    HostCard { padding: 0 1; height: auto; }
     """
 
     _session: RunningSession | None = None
-    _user_cells = 0
+    _user_cells, _history_rows = 0, 1
 
     def __init__(self, host: HostSnapshot) -> None:
         super().__init__()
         self.host = host
 
     def show(
-        self, host: HostSnapshot, chosen: bool, session: RunningSession | None, user_cells: int
+        self,
+        host: HostSnapshot,
+        chosen: bool,
+        session: RunningSession | None,
+        user_cells: int,
+        history_rows: int,
     ) -> None:
         """Show a host; if it is chosen, highlight the session, or else the host.
 
         The column of the users of its GPUs has `user_cells`, as on the other cards.
         """
         self.host, self._session = host, session if chosen else None
-        self._user_cells = user_cells
+        self._user_cells, self._history_rows = user_cells, history_rows
         self.set_class(chosen and session is None, "-chosen")
         self.set_class(chosen, "-framed")
         text, level = words.status_of(host)
@@ -109,8 +116,6 @@ class HostCard(GrowingLines):
         title = fit(host.name, max(0, width - len(status) - 8)).rstrip()
         about = "  ".join(filter(None, (words.identity(host), words.clock_away(host))))
         self.set_titles(title, fit(about, width - 6).rstrip(), right=status)
-        if self.size.width and self.rows_needed(self.size.width) != self._requested_height:
-            self.refresh(layout=True)
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
@@ -122,7 +127,7 @@ class HostCard(GrowingLines):
             return []
         if host.machine is None:
             return self._without_figures(width)
-        rows = [*self._gpus(width), self._cpu(width), *self._sessions(width)]
+        rows = [*self._gpus(width), *self._cpu(width), *self._sessions(width)]
         if not host.is_current:
             style = HIGH if host.age == Age.OLD else MUTED
             rows = [
@@ -151,15 +156,16 @@ class HostCard(GrowingLines):
         if no_gpu := no_gpu_text(host.machine, host.facts):
             return [((f" {without_detail(no_gpu, width - 1)}", MUTED),)]
         view = MachineView(host.history, host.facts, None, host.interval_s)
-        rows = []
+        rows: list[TextRow] = []
         for gpu in host.gpus[:MOST_GPUS]:
             is_free = gpu.index in (host.free_gpus or ())
             last = self._last_column(gpu_users(host, gpu), GOOD if is_free else MUTED)
-            rows.append(gpu_row(view, gpu, self._axis, f"{gpu.index:<3}", width, last))
-        more = len(host.gpus) - len(rows)
+            name = f"{gpu.index:<3}"
+            rows += gpu_rows(view, gpu, self._axis, name, width, last, self._history_rows)
+        more = len(host.gpus) - MOST_GPUS
         return [*rows, ((f" … {more} more", MUTED),)] if more > 0 else rows
 
-    def _cpu(self, width: int) -> TextRow:
+    def _cpu(self, width: int) -> list[TextRow]:
         machine, facts = self.host.machine, self.host.facts
         assert machine is not None
         figures = {
@@ -183,7 +189,16 @@ class HostCard(GrowingLines):
             room,
         )
         pct = machine.cpu.pct if machine.cpu else None
-        return (label, *figure_row(pct, history.cpu_pct, self._axis, columns, room, "$chart-cpu"))
+        return figure_rows(
+            label,
+            pct,
+            history.cpu_pct,
+            self._axis,
+            columns,
+            width,
+            "$chart-cpu",
+            self._history_rows,
+        )
 
     def _last_column(self, text: str, style: str) -> tuple[TextRun, int]:
         """Return the last column of a row, aligned left, and its cells with the gap."""
@@ -192,9 +207,9 @@ class HostCard(GrowingLines):
 
     @property
     def _axis(self) -> TimeAxis:
-        """The last minute or 60 samples; columns begin at multiples of their width."""
+        """The newest samples; columns begin at multiples of their width."""
         machine = self.host.machine
-        column_ns = max(_HISTORY_NS // _HISTORY_COLUMNS, int(self.host.interval_s * 1e9))
+        column_ns = max(1_000_000_000, int(self.host.interval_s * 1e9))
         end_ns = -(-(machine.t if machine is not None else 0) // column_ns) * column_ns
         start_ns = end_ns - _HISTORY_COLUMNS * column_ns
         return TimeAxis(start_ns, column_ns, _HISTORY_COLUMNS, _HISTORY_COLUMNS)
@@ -304,7 +319,7 @@ class HostTable(SortedTable[HostSnapshot]):
         """Do nothing: the table has no border."""
 
     def heading(self, width: int) -> TextRow:
-        names = f"{'host':<{_NAME}}{'GPUs':<{self._level_cells}}{'':<{_FREE}}"
+        names = f"{'host':<{_NAME}}{'use of each GPU':<{self._level_cells + _FREE}}"
         if self._has_gpu_totals(width):
             names += f"{'GPU memory':>{_GPU_MEMORY}}  {'who':<{_WHO}}{'power':>{_POWER}}"
         names += f"{'CPU':>{_PERCENT}}{'memory':>{_MEMORY}}"
@@ -318,7 +333,8 @@ class HostTable(SortedTable[HostSnapshot]):
         if host.machine is None or not host.is_there:
             status = ": ".join(filter(None, (text, words.short_problem(host))))
             if host.state == HostState.NOT_STARTED and self.folded:
-                status = f"{status}, and {len(self.folded)} more later"
+                time = text.removeprefix("begins at ")
+                status = f"and {len(self.folded)} more begin from {time} on"
             return (name, (first_words(status, width - _NAME), STATUS_STYLES[level]))
         figures = self._figures(host, width)
         if not host.is_current:

@@ -12,6 +12,8 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.geometry import Region
+from textual.layout import WidgetPlacement
 from textual.widget import Widget
 from textual.widgets import Static
 from textual.worker import Worker
@@ -66,17 +68,31 @@ MOVES: tuple[BindingType, ...] = (
 _LEAST_WIDTH, _SCROLLBAR = 58, 1
 # Cards are wider, up to this, while all of them fit.
 _WIDEST = 100
-# The rows of a card but for its GPUs, and the GPUs of a host that did not tell yet.
-_ROWS_BESIDE_GPUS, _UNKNOWN_GPUS = 5, 8
+# The rows of a card's border and sessions, and the GPUs of a host that did not tell yet.
+_ROWS_BESIDE_HISTORIES, _UNKNOWN_GPUS = 4, 8
 _MOST_CARDS_IN_COLUMN, _MOST_ALONE = 8, 3
-# The rows of the summary, the table's heading, the details and the footer; and of a small card.
-_ROWS_BESIDE_TABLE, _LEAST_CARD = 5, 7
+# The rows of a small card, and of the histories on a card where all cards fit.
+_LEAST_CARD, _HISTORY_ROWS = 7, 2
+
+
+class CardGrid(VerticalScroll):
+    """Cards in columns, each directly below the one above it."""
+
+    def process_layout(self, placements: list[WidgetPlacement]) -> list[WidgetPlacement]:
+        bottoms: dict[int, int] = {}
+        for number, placement in enumerate(placements):
+            x, _, width, height = placement.region
+            region = Region(x, bottoms.get(x, 0), width, height)
+            placements[number] = placement._replace(region=region)
+            bottoms[x] = region.bottom
+        return placements
 
 
 class CardsScreen(FilteredScreen, TickingScreen):
     """Hosts, of which one is highlighted, or a session of it.
 
-    If cards for all don't fit, a table has a row for each, above the card of the highlighted one.
+    If cards for all don't fit, a table has a row for each, above the cards of the highlighted one
+    and of those after it.
     The table of hosts keeps the order, the filter and the highlight, even while cards replace it.
     """
 
@@ -85,12 +101,14 @@ class CardsScreen(FilteredScreen, TickingScreen):
     AUTO_FOCUS = ""
     nouns: ClassVar[tuple[str, str]] = ("host", "session")
     """The words for a host and for a session on it."""
+    rows_beside: ClassVar[int] = 5
+    """The rows of the summary, the table's heading, the details and the footer."""
 
     def __init__(self) -> None:
         super().__init__()
         self._table = HostTable()
         self._cards: dict[str, HostCard] = {}
-        self._grid = VerticalScroll(id="cards", can_focus=False)
+        self._grid = CardGrid(id="cards", can_focus=False)
         self._nothing = Static("no host matches", markup=False, id="nothing")
         self._summary = HostsLine(id="summary")
         self._details = HostDetails(id="details")
@@ -124,18 +142,31 @@ class CardsScreen(FilteredScreen, TickingScreen):
         all_hosts, hosts = self._table.all_rows or (), self._table.shown_rows
         if not self.size.width or not all_hosts:
             return
-        room = self.size.height - _ROWS_BESIDE_TABLE - len(hosts)
+        room = self._room - len(hosts)
         has_card = self.is_compact and room >= _LEAST_CARD and self.chosen_host is not None
         self._table.display = self.is_compact and bool(hosts)
         self._table.styles.height = len(hosts) + 1 if has_card else "1fr"
         self._grid.display = (has_card or not self.is_compact) and bool(hosts)
         self._nothing.display = not hosts
         if self._grid.display:
-            self._paint_cards([host for host in hosts if not has_card or host is self.chosen_host])
+            self._paint_cards(self._hosts_in(room) if has_card else hosts)
         summary = words.summary([*hosts, *self._table.folded], len(all_hosts), *self.nouns)
         self._summary.show(summary, self.remark)
         is_alone = self.is_compact and not has_card
         self._details.show(self.chosen_host, self.chosen_session if is_alone else None)
+
+    @property
+    def _room(self) -> int:
+        return self.size.height - self.rows_beside
+
+    def _hosts_in(self, room: int) -> Sequence[HostSnapshot]:
+        """Return the highlighted host, and as many with figures after it as cards have room for."""
+        table = self._table
+        first, *after = table.shown_rows[table.index :]
+        hosts = [first, *(host for host in after if host.machine is not None)]
+        columns = self._most_columns
+        counts = range(len(hosts), 1, -1)
+        return hosts[: next((n for n in counts if _fit(hosts[:n], columns, 1, room)), 1)]
 
     def _paint_cards(self, hosts: Sequence[HostSnapshot]) -> None:
         new = [HostCard(host) for host in hosts if host.name not in self._cards]
@@ -147,11 +178,13 @@ class CardsScreen(FilteredScreen, TickingScreen):
             card.display = card in ranks
         if [card for card in self._grid.children if card in ranks] != [*ranks]:
             self._grid.sort_children(key=lambda card: ranks.get(card, -1))
-        self._grid.styles.grid_size_columns = self._columns
+        self._grid.styles.grid_size_columns, history_rows = self._shape_of(hosts)
         cells = user_cells(hosts)
         for host in hosts:
-            is_chosen = host is self.chosen_host
-            self._cards[host.name].show(host, is_chosen, self.chosen_session, cells)
+            session = self.chosen_session if host is self.chosen_host else None
+            self._cards[host.name].show(
+                host, host is self.chosen_host, session, cells, history_rows
+            )
 
     @property
     def remark(self) -> str:
@@ -192,22 +225,20 @@ class CardsScreen(FilteredScreen, TickingScreen):
         # Count a gap for each column; the last column has none.
         return max(1, (self.size.width - _SCROLLBAR + 1) // (_LEAST_WIDTH + 1))
 
-    @property
-    def _columns(self) -> int:
-        hosts = self._table.all_rows or ()
-        if self.is_compact:
-            return 1
-        heights = [
-            (_UNKNOWN_GPUS if host.machine is None else len(host.gpus)) + _ROWS_BESIDE_GPUS
-            for host in hosts
-        ]
-        room = self.size.height - _ROWS_BESIDE_TABLE
+    def _shape_of(self, hosts: Sequence[HostSnapshot]) -> tuple[int, int]:
+        """Return the columns of cards, and the rows of a history: the widest that fit."""
         most = max(1, min(self._most_columns, len(hosts)))
-        for columns in range(max(1, self.size.width // _WIDEST), most):
-            rows = range(0, len(heights), columns)
-            if sum(max(heights[row : row + columns]) for row in rows) <= room:
-                return columns
-        return most
+        if self.is_compact:
+            return most, 1
+        return next(
+            (
+                (columns, rows)
+                for columns in range(min(most, max(1, self.size.width // _WIDEST)), most + 1)
+                for rows in range(_HISTORY_ROWS, 0, -1)
+                if _fit(hosts, columns, rows, self._room)
+            ),
+            (most, 1),
+        )
 
     def on_host_card_clicked(self, message: HostCard.Clicked) -> None:
         """Highlight the clicked host; a double click opens it."""
@@ -249,7 +280,8 @@ class CardsScreen(FilteredScreen, TickingScreen):
 
     def action_move_to(self, across: int, down: int) -> None:
         """Move the highlight by columns to the right and rows down."""
-        columns, last = self._columns, self._table.count - 1
+        last = self._table.count - 1
+        columns = 1 if self.is_compact else self._shape_of(self._table.shown_rows)[0]
         index = self._table.index + across
         target = index + down * columns
         if down and not 0 <= target <= last:
@@ -267,7 +299,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
             return
         tallest = max((card.outer_size.height for card in self._cards.values()), default=1)
         rows = max(1, self._grid.size.height // max(1, tallest))
-        self._table.move(direction * rows * self._columns)
+        self._table.move(direction * rows * self._shape_of(self._table.shown_rows)[0])
 
     def action_session(self, step: int) -> None:
         """Highlight the next session of the host; after the last one, the host itself."""
@@ -276,6 +308,16 @@ class CardsScreen(FilteredScreen, TickingScreen):
             session = choices[(choices.index(self.chosen_session) + step) % len(choices)]
             self._session = host.name, session.session if session is not None else None
             self.on_row_list_highlighted()
+
+
+def _fit(hosts: Sequence[HostSnapshot], columns: int, history_rows: int, room: int) -> bool:
+    """Return whether cards of these hosts fit into so many rows."""
+    gpus = [
+        _UNKNOWN_GPUS if host.machine is None and host.problem is None else len(host.gpus)
+        for host in hosts
+    ]
+    heights = [history_rows * (count + 1) + _ROWS_BESIDE_HISTORIES for count in gpus]
+    return all(sum(heights[column::columns]) <= room for column in range(columns))
 
 
 class HostsLine(Lines):
@@ -481,6 +523,7 @@ class HostReplayScreen(CardsScreen, PlaybackControls):
     ]
 
     HELP_PAGES = (Path(__file__).with_name("host_replay.md"),)
+    rows_beside = CardsScreen.rows_beside + 1
 
     def __init__(self, replay: HostReplay) -> None:
         super().__init__()

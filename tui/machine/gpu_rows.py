@@ -25,7 +25,6 @@ from tui.machine.tile import coarser
 from tui.machine.view import MachineView
 from tui.widgets.lines import (
     BAD,
-    BAR,
     HIGH,
     MUTED,
     PLAIN,
@@ -44,7 +43,7 @@ GAP = 2
 _TOP = LEVELS / (LEVELS - 1)
 _PERCENT, _MEMORY = 6, 8
 # With less room than this for a history, a bar shows the latest reading.
-_LEAST_HISTORY, _LONGEST_HISTORY, _LEAST_BAR = 4, 40, 2
+_LEAST_HISTORY, LONGEST_HISTORY, _LEAST_BAR = 4, 40, 2
 # The narrowest GPU is "63 ━━ 100 %".
 _SHORT, _ROOM_FOR_WORD = 11, 16
 # GPUs of several kinds are named where that leaves this room.
@@ -94,13 +93,13 @@ class GpuRows(Lines):
         longest = max(map(cell_len, kinds))
         is_named = len({*kinds}) > 1 and gpu_width >= _ROOM_FOR_KINDS + longest
         cells = [
-            gpu_row(
+            gpu_rows(
                 view,
                 gpu,
                 self._axis,
                 f"{word}{gpu.index:<{digits}}" + (f" {fit(kind, longest)}" if is_named else ""),
                 gpu_width,
-            )
+            )[0]
             for gpu, kind in zip(gpus[: height * columns], kinds, strict=False)
         ]
         if len(gpus) > len(cells):
@@ -113,18 +112,19 @@ class GpuRows(Lines):
         return rows
 
 
-def gpu_row(
+def gpu_rows(
     view: MachineView,
     gpu: Gpu,
     axis: TimeAxis,
     name: str,
     width: int,
     last: tuple[TextRun, int] | None = None,
-) -> TextRow:
+    height: int = 1,
+) -> list[TextRow]:
     """Return a GPU and as many of its figures as fit in exactly `width` cells.
 
     `last`, a text and its cells, takes the place of the less important figures, so that
-    the rows of several hosts have the same columns.
+    the rows of several hosts have the same columns. Its history is `height` rows high.
     """
     is_training, reading = gpu.index in view.training, view.gpu_at(gpu, axis)
     figures = {figure.label: figure for figure in view.figures_of(reading)}
@@ -137,12 +137,12 @@ def gpu_row(
         trouble = ", ".join(f.brief for f in bad if f.label not in _WITH_COLUMN)
     room = width - row_width((label,))
     if view.stale:
-        return (label, (fit(view.stale, room), MUTED))
+        return [(label, (fit(view.stale, room), MUTED))]
     if has_no_readings(reading):
         reason = no_utilization(reading, view.no_reading)
         if view.is_unread(gpu):
-            return (label, (fit(f"no readings: {reason}", room), MUTED))
-        return (label, (fit(reason, room), BAD))
+            return [(label, (fit(f"no readings: {reason}", room), MUTED))]
+        return [(label, (fit(reason, room), BAD))]
     columns = [(figure_column(figures.get(name), cells), cells) for name, cells in _COLUMNS]
     if last is not None:
         power = "" if reading.power_w is None else f"{reading.power_w:.0f} W"
@@ -150,7 +150,7 @@ def gpu_row(
         columns.append(((power, PLAIN), POWER))
     if reading.utilization_pct is None:
         parts = (no_utilization(reading, view.no_reading), *(text for (text, _), _ in columns))
-        return (label, (fit("  ".join(filter(None, parts)), room), MUTED))
+        return [(label, (fit("  ".join(filter(None, parts)), room), MUTED))]
     facts = view.facts_of(gpu)
     total_mib = facts.memory_mib
     if facts.memory_kind == "system" and reading.temperature_c is None and last is None:
@@ -164,7 +164,7 @@ def gpu_row(
     if last is not None:
         columns = with_last(columns, last, room)
     series = view.history.gpu_series("utilization_pct", gpu.index)
-    return (label, *figure_row(reading.utilization_pct, series, axis, columns, room))
+    return figure_rows(label, reading.utilization_pct, series, axis, columns, width, height=height)
 
 
 def memory_history(
@@ -183,7 +183,7 @@ def with_last(
     columns: list[tuple[TextRun, int]], last: tuple[TextRun, int], room: int
 ) -> list[tuple[TextRun, int]]:
     """Return the columns that fit beside a short history and the last column, and that one."""
-    while columns and room - sum(c for _, c in (*columns, last)) - _PERCENT < _LEAST_HISTORY:
+    while columns and room - sum(c for _, c in (*columns, last)) - _PERCENT < _SHORT_HISTORY:
         columns = columns[:-1]
     return [*columns, last]
 
@@ -199,7 +199,7 @@ def with_users(
         return columns
     room -= _PERCENT + (_MEMORY_HISTORY if room >= _ROOM_FOR_MEMORY else 0)
     rest = room - sum(cells for _, cells in columns[: _BEFORE_USERS + 1]) - _SHORT_HISTORY
-    longest = room - sum(cells for _, cells in columns) - _LONGEST_HISTORY
+    longest = room - sum(cells for _, cells in columns) - LONGEST_HISTORY
     cells = min(rest, max(_USERS, longest))
     if cells < _LEAST_USERS:
         return columns
@@ -209,19 +209,22 @@ def with_users(
     return [*columns[:after], (shown, cells), *columns[after:]]
 
 
-def figure_row(
+def figure_rows(
+    label: TextRun,
     pct: float | None,
     series: Series,
     axis: TimeAxis,
     columns: Sequence[tuple[TextRun, int]],
     width: int,
     hue: str = "$chart-gpu",
-) -> TextRow:
-    """Return a history or a bar, the percentage, and the columns that fit in `width` cells.
+    height: int = 1,
+) -> list[TextRow]:
+    """Return a label, a history or a bar, the percentage, and the columns that fit.
 
-    Each column comes with its number of cells, which include the gap before it.
+    Each column comes with its number of cells, which include the gap before it. Rows above
+    have the rest of a history that is higher.
     """
-    room = width - _PERCENT
+    room = width - row_width((label,)) - _PERCENT
     figures: TextRow = ()
     for number, ((text, style), cells) in enumerate(columns):
         # Only the first column is worth more than the history.
@@ -230,17 +233,21 @@ def figure_row(
         room -= cells
         text = fit(text, min(cell_len(text), cells - GAP))
         figures = (*figures, (" " * (cells - cell_len(text)) + text, style))
-    cells = min(room, _LONGEST_HISTORY)
-    history = (" " * max(0, cells), BAR)
+    cells = min(room, LONGEST_HISTORY)
+    history = [" " * max(0, cells)]
     if cells >= _LEAST_HISTORY:
         values = coarser(axis, COLUMNS_PER_CELL * cells).columns(series)
-        history = (braille_rows(values, cells, 1, _TOP * 100.0, 0.0, True)[0], hue)
+        dots = height * LEVELS
+        history = braille_rows(values, cells, height, 100.0 * dots / (dots - 1), 0.0, True)
     elif cells >= _LEAST_BAR and pct is not None:
-        history = (bar(pct / 100, cells), hue)
+        history = [bar(pct / 100, cells)]
     is_high = pct is not None and pct >= BUSY_PCT
     percent = (f"{units.percent(pct):>{_PERCENT}}", HIGH if is_high else PLAIN)
-    row = (history, percent, *figures)
-    return cut((*row, (" " * (width - row_width(row)), PLAIN)), width)
+    *above, lowest = history
+    indent: TextRun = (" " * row_width((label,)), PLAIN)
+    rows: list[TextRow] = [(indent, (part, hue)) for part in above]
+    rows += [(label, (lowest, hue), percent, *figures)]
+    return [cut((*row, (" " * (width - row_width(row)), PLAIN)), width) for row in rows]
 
 
 def figure_column(figure: Figure | None, cells: int) -> TextRun:

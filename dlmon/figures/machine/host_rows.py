@@ -39,9 +39,14 @@ def status_of(host: HostSnapshot) -> tuple[str, Level]:
             return f"ended at {_time(host.edge_wall)}", ""
     if host.age is None:
         return "no sample yet" if host.is_recorded else "waiting for the sensors", ""
-    if host.age == Age.FRESH:
-        return "connected" if host.state == HostState.CONNECTED else host.state, ""
-    return f"no sample since {_time(host.sample_wall)}", "high" if host.age == Age.OLD else ""
+    if is_silent(host):
+        return f"no sample since {_time(host.sample_wall)}", "high" if host.age == Age.OLD else ""
+    return "connected" if host.state == HostState.CONNECTED else host.state, ""
+
+
+def is_silent(host: HostSnapshot) -> bool:
+    """Return whether a host is there, but its samples are overdue."""
+    return host.is_there and host.age not in (None, Age.FRESH)
 
 
 def time_of_figures(host: HostSnapshot) -> str:
@@ -228,12 +233,9 @@ def summary(
     if gpus:
         free = sum(len(snapshot.free_gpus or ()) for snapshot in known)
         # Others may be free, which nobody can read now.
-        gpu = "reachable GPU" if known and len(current) < len(hosts) else "GPU"
+        gpu = "live GPU" if known and len(current) < len(hosts) else "GPU"
         counted = units.counted(gpus, gpu)
         parts.append(f"{free} of {counted} free" if known else counted)
-    running = sum(len(snapshot.sessions or ()) for snapshot in current)
-    if running:
-        parts.append(units.counted(running, session))
     states = [snapshot.state for snapshot in hosts]
     for state, singular, plural in (
         (HostState.LOST, "lost", "lost"),
@@ -246,7 +248,10 @@ def summary(
         count = states.count(state)
         if count:
             parts.append(f"{count} {singular if count == 1 else plural}")
-    return parts
+    if silent := sum(map(is_silent, hosts)):
+        parts.append(f"{silent} silent")
+    running = sum(len(snapshot.sessions or ()) for snapshot in current)
+    return [*parts, units.counted(running, session)] if running else parts
 
 
 def matching(hosts: Iterable[HostSnapshot], typed: str) -> list[HostSnapshot]:

@@ -104,17 +104,17 @@ def a_lab(shown):
 
 
 def _training(host, clock):
-    live(host, clock, gpus=2, busy=(0, 1))
+    live(host, clock, gpus=2, busy=(0, 1), seconds=120)
     host.run(session(1), session(2, workload="resnet", name="base", gpus=[1], epoch=12, epochs=90))
 
 
 def _eight_gpus(host, clock):
-    live(host, clock, gpus=8, busy=(0, 1, 2, 5))
+    live(host, clock, gpus=8, busy=(0, 1, 2, 5), seconds=120)
     host.run()
 
 
 def _without_gpu(host, clock):
-    live(host, clock, gpus=0)
+    live(host, clock, gpus=0, seconds=120)
     host.run(session(1, workload=None, phase=None, epoch=None, rates=[], gpus=[]))
     host.connection.differ(12.0)
 

@@ -173,8 +173,9 @@ def _rows(
             yield ((shortened(lead + last, max(width, widths[0])).rstrip(), style),)
             continue
         room = 0 if width is None else width - cell_len(lead)
-        if width is not None and room < min(_LEAST_OF_LAST, cell_len(last)):
-            # Without room beside the row, its last cell goes below.
+        least = max(min(_LEAST_OF_LAST, cell_len(last)), *map(cell_len, last.split(" ")))
+        if width is not None and room < least:
+            # Without room beside the row, its last cell goes below, and whole words there.
             yield ((lead.rstrip(), style),)
             yield from (((_BELOW + part, last_style),) for part in _parts(last, width, len(_BELOW)))
             continue

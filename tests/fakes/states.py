@@ -562,15 +562,57 @@ _STALLED_NS = 75_000_000_000
 _LIBRARY = "/usr/lib/python3/site-packages/torch"
 
 
-_CONVOLUTION, _OF_CUDNN = (
-    "sm90_xmma_",
-    "_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_execute_kernel__5x_cudnn",
+# What PyTorch's profiler names on a GPU of the Pascal generation, in single precision.
+_TENSOR = "cudnnTensorStruct, float const*"
+_KERNELS = (
+    (
+        "void implicit_convolve_sgemm<float, float, 128, 6, 7, 3, 3, 5, 1, false, true, true>"
+        "(int, int, int, float const*, int, float*, float const*, kernel_conv_params)",
+        265,
+        300_000,
+    ),
+    (
+        "void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>"
+        "(int, int, int, float const*, int, float const*, int, float*, kernel_grad_params)",
+        260,
+        190_000,
+    ),
+    (
+        "void cudnn::cnn::wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>"
+        "(int, int, int, float const*, int, float*, float const*, kernel_grad_params)",
+        265,
+        160_000,
+    ),
+    (
+        "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>"
+        f"({_TENSOR}, cudnnTensorStruct, float*)",
+        265,
+        72_000,
+    ),
+    (
+        "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 512, true, 1>"
+        f"(float, float, float, float, {_TENSOR}, {_TENSOR})",
+        265,
+        58_000,
+    ),
+    ("Memcpy HtoD (Pinned -> Device)", 10, 57_000),
+    (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+        "std::array<char*, 3ul> >"
+        "(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
+        800,
+        49_000,
+    ),
+    ("maxwell_sgemm_128x64_tn", 15, 26_000),
+    (
+        "void at::native::(anonymous namespace)::max_pool_forward_nchw<float>"
+        "(int, float const*, long, long, long)",
+        5,
+        15_000,
+    ),
+    ("void cudnn::ops::nchwToNhwcKernel<float>", 20, 3_000),
 )
-_FLOATS = "float, float, int, 512, true, 1, true>(cudnn::BNParameters"
-_ADD = (
-    "vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
-    "(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
-)
+_DEVICE_US = sum(device_us for *_, device_us in _KERNELS)
 
 
 def _stalled() -> list[Record]:
@@ -600,15 +642,9 @@ def _stalled() -> list[Record]:
             "torch",
             "profile-1.json.gz",
             81_000,
-            (
-                Operation(f"{_CONVOLUTION}fprop{_OF_CUDNN}", 265, 0, 476_000, 0.512),
-                Operation(f"{_CONVOLUTION}dgrad{_OF_CUDNN}", 130, 0, 224_000, 0.241),
-                Operation(
-                    f"void cudnn::bn_fw_tr_1C11_kernel_NCHW<{_FLOATS}>", 265, 0, 112_000, 0.12
-                ),
-                Operation("Memcpy HtoD (Pinned -> Device)", 10, 0, 57_000, 0.061),
-                Operation(f"void at::native::{_ADD}", 800, 0, 49_000, 0.053),
-                Operation("void cudnn::ops::nchwToNhwcKernel<float>", 20, 0, 3_000, 0.003),
+            tuple(
+                Operation(name, calls, 0, device_us, device_us / _DEVICE_US)
+                for name, calls, device_us in _KERNELS
             ),
             0.07,
             0.061,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -59,10 +58,14 @@ class AnswerScreen(BaseScreen):
     WAITING: ClassVar[str]
     TOPIC: ClassVar[str]
     TITLE: ClassVar[str]
+    WHY_NOT: ClassVar[Mapping[str, str]] = {
+        "stacks": "the run is over",
+        "profile": "the run is over",
+    }
 
-    def __init__(self, ask: Callable[[], Awaitable[Sequence[Record]]]) -> None:
+    def __init__(self, source: SessionSource, request: Mapping[str, object]) -> None:
         super().__init__()
-        self._ask = ask
+        self._source, self._request = source, request
         self._records: Sequence[Record] | None = None
         self._text = ""
 
@@ -97,7 +100,7 @@ class AnswerScreen(BaseScreen):
 
     async def _fetch(self) -> None:
         try:
-            self._records = await self._ask()
+            self._records = await self._source.ask(self._request)
         except NotControlled as error:
             self._show([((f"No {self.TITLE.lower()}: {error}", ""),)])
             return
@@ -126,6 +129,8 @@ class AnswerScreen(BaseScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("copy", "fold") and self._records is None:
             return False
+        if action in self.WHY_NOT and not self._source.running:
+            return False
         return super().check_action(action, parameters)
 
     def action_copy(self) -> None:
@@ -149,8 +154,7 @@ class StacksScreen(AnswerScreen):
     _is_folded = True
 
     def __init__(self, source: SessionSource) -> None:
-        super().__init__(partial(source.ask, {"ask": "stack"}))
-        self._source = source
+        super().__init__(source, {"ask": "stack"})
 
     def headline_of(self, records: Sequence[Record]) -> tuple[str, Sequence[str]]:
         source, title = self._source, stacks_title(records)

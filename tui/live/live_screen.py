@@ -658,7 +658,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         from tui.live.answer_screens import ProfileScreen
 
         request = {"ask": "profile", "steps": _PROFILED_STEPS}
-        self.app.push_screen(ProfileScreen(partial(self._source.ask, request)))
+        self.app.push_screen(ProfileScreen(self._source, request))
 
     def action_compare(self) -> None:
         """Show the comparison and the details of its rows on a screen."""

@@ -59,7 +59,7 @@ def stacks_title(answer: Sequence[Record]) -> str:
 
 
 def standing_text(snapshot: Snapshot, is_running: bool) -> tuple[str, tuple[str, ...]]:
-    """Return since when a run is stalled; the share of samples at its line, and what to look at."""
+    """Return how long a run has stalled, or did last; the samples at its line; what to look at."""
     pause = snapshot.pause if is_running else snapshot.last_stall
     stack = pause and standing_stack(stacks_in(pause.start, pause.end, snapshot.stacks))
     if not pause or not stack or not stack.places:
@@ -69,7 +69,7 @@ def standing_text(snapshot: Snapshot, is_running: bool) -> tuple[str, tuple[str,
     first = stack.places[0]
     share = units.share(first.looks / stack.looks)
     place = place_text(first.script, first.inner)
-    title = f"STALLED {units.short_clock(pause.seconds)}"
+    title = f"{'STALLED' if is_running else 'LAST STALL'} {units.short_clock(pause.seconds)}"
     stall = stall_of(pause, snapshot)
     advice = stall.advice if stall else ""
     text = f"{share} of {stack.looks:,} samples at {place}"
@@ -120,14 +120,15 @@ def _lines_of(
             for frame in thread.frames[1:_MOST_FRAMES] if is_long else ():
                 yield f"    {place_text(None, frame)}", "dim"
             continue
-        yield f"  thread {thread.name}{', which trains' if thread.trains else ''}", "dim"
+        trains = ", which trains" if thread.trains else ""
+        yield f"  thread {thread.name}{trains}, innermost frame first", "dim"
         for is_own, group in groupby(thread.frames, lambda frame: package_of(frame.file) is None):
             frames = list(group)
             if is_folded and not is_own:
                 yield f"    {folded_text(frames, len(frames))}", "dim"
                 continue
             for frame in frames:
-                mark = ">" if frame == thread.script else " "
+                mark = "▶" if frame == thread.script else " "
                 file = file_name(frame) if are_short else frame.file
                 text = f"  {mark} {file}:{frame.line}{function_text(frame)}"
                 yield text, "strong" if is_own else "dim"

@@ -137,7 +137,8 @@ def describe_profile(
         if width is None:
             lead = f"{title} {sentences[0]}", *sentences[1:], f"Try: {advice}" if advice else ""
             yield Note(tuple(filter(None, lead)), "verdict", heading)
-        yield Note((text,))
+        is_narrow = width is not None and width < _WIDE
+        yield Note((f"{text}; below, counts and times of a step" if is_narrow else text,))
         yield _operation_table(profile, profile.operations, width)
         return
     if profile.operations is None:
@@ -171,7 +172,11 @@ def _operation_table(profile: Profile, operations: Sequence[Operation], width: i
     def bar(share: float, glyph: str = "█") -> str:
         return glyph * round(bar_cells * share / longest)
 
-    of_device = _is_of_device(profile)
+    of_device, steps = _is_of_device(profile), profile.steps or 1
+
+    def calls(operation: Operation) -> str:
+        number = operation.calls / steps
+        return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
     def each(operation: Operation) -> str:
         us = operation.device_us if of_device else operation.host_us
@@ -179,9 +184,12 @@ def _operation_table(profile: Profile, operations: Sequence[Operation], width: i
         return f"{us_a_call:,.{int(us_a_call < 10)}f}" if us_a_call else "–"
 
     def whole(operation: Operation) -> str:
-        return operation.name.removeprefix("void ").replace("at::native::", "")
+        name = re.sub(r"^void |at::native::|\(anonymous namespace\)::", "", operation.name)
+        # The types of the arguments repeat those of the template.
+        return name if width is None else re.sub(r"(?<=>)\(.*\)$", "", name)
 
     is_wide = width is not None and width >= _WIDE
+    a_step = " a step" if is_wide or width is None else ""
 
     def short(operation: Operation) -> str:
         name = plain_name(operation) or whole(operation)
@@ -190,10 +198,10 @@ def _operation_table(profile: Profile, operations: Sequence[Operation], width: i
     columns: tuple[Column[Operation], ...] = (
         number_column("share", lambda operation: _percent(shares[operation])),
         Column("", lambda operation: bar(shares[operation])),
-        number_column("calls", lambda operation: f"{operation.calls:,}"),
+        number_column(f"calls{a_step}", calls),
         number_column("µs a call", each),
-        number_column("host", lambda operation: _time(operation.host_us)),
-        number_column("device", lambda operation: _time(operation.device_us)),
+        number_column(f"host{a_step}", lambda operation: _time(operation.host_us / steps)),
+        number_column(f"device{a_step}", lambda operation: _time(operation.device_us / steps)),
         Column("operation", whole if width is None else short),
     )
     blank = ("",) * 4
@@ -208,7 +216,7 @@ def _operation_table(profile: Profile, operations: Sequence[Operation], width: i
         if share >= _LEAST_SHARE
     ]
     table = replace(table, rows=(*table.rows, *rest))
-    unknown = {"host": "host_us", "device": "device_us"}
+    unknown = {f"host{a_step}": "host_us", f"device{a_step}": "device_us"}
     known = {name for name, us in unknown.items() if any(getattr(o, us) for o in shown)}
     table = table.without(*(unknown.keys() - known))
     if width is not None and not is_wide:
@@ -299,7 +307,7 @@ def _less_work(kernels: Sequence[Operation]) -> str:
 
 _LOW_PRECISION = re.compile(r"f(p|loat)?16|half|f(p|loat)?8|e4m3|e5m2")
 _KINDS = {
-    "CONVOLUTION": r"conv|fprop|dgrad|wgrad",
+    "CONVOLUTION": r"conv|scudnn|fprop|dgrad|wgrad",
     "ATTENTION": r"attention|attn|flash_|fmha",
     "MATRIX PRODUCT": r"gemm|matmul|mm$|mm_",
     "NORMALISATION": r"norm|cudnn::bn",
@@ -309,7 +317,7 @@ _KINDS = {
 """What operations and kernels do, by words in their names; the first that matches."""
 
 _PLAIN_NAMES = {
-    "convolution, forward": r"fprop",
+    "convolution, forward": r"fprop|implicit_convolve",
     "convolution, backward": r"dgrad",
     "convolution, weight gradient": r"wgrad",
     "batch norm, forward": r"cudnn::bn_fw",
@@ -341,7 +349,7 @@ def _shares(profile: Profile) -> tuple[float, float, float]:
     return idle, (copying or 0.0) * (1 - idle), (communicating or 0.0) * (1 - idle)
 
 
-_BAR_CELLS, _MOST_BAR_CELLS, _BESIDE_BAR = 12, 30, 80
+_BAR_CELLS, _MOST_BAR_CELLS, _BESIDE_BAR = 10, 30, 84
 _WIDE, _SHORT_NAME = 110, 28
 _LEAST_SHARE, _MOSTLY_OPERATIONS = 0.005, 0.5
 _IDLE_ADVICE = f"if it doesn't wait for data, {FEWER_KERNELS}"
@@ -349,17 +357,18 @@ _SEND_ADVICE = "if no rank is late, a larger batch on each, or gradients of seve
 
 
 def _profile_text(profile: Profile) -> str:
-    """Describe a profile: 5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %."""
+    """Describe a profile: 5 steps by PyTorch's profiler, 62.0 ms a step, the device idle 12 %."""
     by = TITLES.get(profile.profiler or "", profile.profiler or "an unknown profiler")
     text = f"{units.counted(profile.steps, 'step')} by {by}'s profiler"
     if profile.begin is not None and profile.end is not None:
-        text += f", {units.step_time((profile.end - profile.begin) / 1e6)}"
+        step_ms = (profile.end - profile.begin) / 1e6 / (profile.steps or 1)
+        text += f", {units.step_time(step_ms)} a step"
     parts = zip(("the device idle", "copying", "communicating"), _shares(profile), strict=True)
     shares = [f"{name} {_percent(share)}" for name, share in parts if share]
     return ", ".join([text, *shares])
 
 
-def _time(us: int) -> str:
+def _time(us: float) -> str:
     return units.step_time(us / 1e3) if us else "–"
 
 

@@ -312,7 +312,7 @@ async def test_the_stacks_of_all_processes_are_shown_copied_and_asked_for_again(
         await shown.press("A")
         assert f"    {library.file}:944 in save" in shown.text
         await shown.press("C")
-        assert copied[0].splitlines()[-1] == "  > /home/ada/[red]train.py:88 in save"
+        assert copied[0].splitlines()[-1] == "  ▶ /home/ada/[red]train.py:88 in save"
         await shown.press("S")
         await until(shown.pilot, lambda: "it is not running any more" in shown.text)
         await shown.press("q")
@@ -334,7 +334,7 @@ async def test_a_profile_is_shown_as_a_table_and_why_there_is_none(show_session,
     async with show_session(recorded_session("training"), size=NARROW) as shown:
         await shown.press("P")
         await until(shown.pilot, lambda: "aten::[mm]" in shown.text)
-        assert "5 steps by PyTorch's profiler, 62.0 ms" in shown.text
+        assert "5 steps by PyTorch's profiler, 12.4 ms a step" in shown.text
         await shown.press("P")
         await until(shown.pilot, lambda: "a profile is being made already" in shown.text)
     assert asked == [{"ask": "profile", "steps": 5}] * 2

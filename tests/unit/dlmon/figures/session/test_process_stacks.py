@@ -32,14 +32,14 @@ def test_the_rank_for_which_the_others_wait_comes_first_with_the_source_at_its_l
         ("    4  with held:", ""),
         ("  ▶ 5      lock.acquire()", "strong"),
         ("    6  go()", ""),
-        ("  thread MainThread, which trains", "dim"),
-        (f"  > {SCRIPT}:5 in wait_for_lock", "strong"),
+        ("  thread MainThread, which trains, innermost frame first", "dim"),
+        (f"  ▶ {SCRIPT}:5 in wait_for_lock", "strong"),
         (f"    {SCRIPT}:41", "strong"),
         ("", ""),
         (f"rank 0: {PLACE}, waits for the other ranks (process 4312)", "strong"),
-        ("  thread MainThread, which trains", "dim"),
+        ("  thread MainThread, which trains, innermost frame first", "dim"),
         ("    … 2 frames in torch", "dim"),
-        (f"  > {SCRIPT}:30 in step", "strong"),
+        (f"  ▶ {SCRIPT}:30 in step", "strong"),
         (f"    {SCRIPT}:41", "strong"),
         ("  thread Feeder: torch/distributed/c10d_logger.py:81 in wrapper", "dim"),
     ]
@@ -63,7 +63,8 @@ def test_a_rank_that_does_not_answer_comes_before_those_that_wait_alike():
 
 
 def test_a_stalled_run_says_in_how_many_samples_it_was_at_its_line_and_another_says_nothing():
-    title, where = standing_text(folded(STATES["stalled"].records).snapshot(), True)
+    stalled = folded(STATES["stalled"].records).snapshot()
+    title, where = standing_text(stalled, True)
     assert title == "STALLED 1:15"
     assert where[1] == "→ is the file system full or away (df)?"
     assert where[0].startswith("99 % of 1,480 samples at train_resnet.py:88 in save")

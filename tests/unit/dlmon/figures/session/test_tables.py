@@ -93,10 +93,11 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
     )
     assert note.sentences == (
         # It copied for 3 % of the time in which it was not idle.
-        "5 steps by PyTorch's profiler, 62.0 ms, the device idle 12 %, copying 3 %",
+        "5 steps by PyTorch's profiler, 12.4 ms a step, the device idle 12 %, copying 3 %",
     )
-    assert table.headings == ("share", "", "calls", "µs a call", "host", "device", "operation")
-    assert table.rows[0] == ("70 %", 12 * "█", "5", "8,000", "1.50 ms", "40.0 ms", first.name)
+    headings = ("calls a step", "µs a call", "host a step", "device a step")
+    assert table.headings == ("share", "", *headings, "operation")
+    assert table.rows[0] == ("70 %", 10 * "█", "1", "8,000", "0.30 ms", "8.00 ms", first.name)
     # All rows together are all of the time.
     assert [(row[0], row[-1]) for row in table.rows[1:]] == [
         ("9 %", "x"),

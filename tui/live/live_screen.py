@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 

@@ -351,7 +351,7 @@ def _shares(profile: Profile) -> tuple[float, float, float]:
 
 _BAR_CELLS, _MOST_BAR_CELLS, _BESIDE_BAR = 10, 30, 84
 _WIDE, _SHORT_NAME = 110, 28
-_LEAST_SHARE, _MOSTLY_OPERATIONS = 0.005, 0.5
+_LEAST_SHARE, _LEAST_US, _MOSTLY_OPERATIONS = 0.005, 10, 0.5
 _IDLE_ADVICE = f"if it doesn't wait for data, {FEWER_KERNELS}"
 _SEND_ADVICE = "if no rank is late, a larger batch on each, or gradients of several steps at once"
 
@@ -369,6 +369,8 @@ def _profile_text(profile: Profile) -> str:
 
 
 def _time(us: float) -> str:
+    if 0 < us < _LEAST_US:
+        return f"<{units.step_time(_LEAST_US / 1e3)}"
     return units.step_time(us / 1e3) if us else "–"
 
 

@@ -68,6 +68,8 @@ def test_a_stalled_run_says_in_how_many_samples_it_was_at_its_line_and_another_s
     assert title == "STALLED 1:15"
     assert where[1] == "→ is the file system full or away (df)?"
     assert where[0].startswith("99 % of 1,480 samples at train_resnet.py:88 in save")
+    over = folded(STATES["stalled-and-over"].records).snapshot(is_over=True)
+    assert standing_text(over, False) == ("LAST STALL 1:15", where)
     assert standing_text(folded(STATES["training"].records).snapshot(), True) == ("", ())
 
 

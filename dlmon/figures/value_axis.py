@@ -176,13 +176,16 @@ def stacked_bar(
 ) -> list[tuple[str, str]]:
     """Return a bar of shares of `width` after each other; from 1 % on, each has a cell.
 
-    `marks` are the glyph and the style of each.
+    `marks` are the glyph and the style of each. A part without a cell takes one of a neighbour, if
+    that has several, so that the others stay where they are.
     """
     ends = [min(width, round(end * width)) for end in accumulate(shares)]
     cells = [end - start for start, end in pairwise((0, *ends))]
     for number, share in enumerate(shares):
         if share >= _NAMED_SHARE and not cells[number] and max(cells) > 1:
-            cells[cells.index(max(cells))] -= 1
+            around = range(max(0, number - 1), min(len(cells), number + 2))
+            near = max(around, key=cells.__getitem__)
+            cells[near if cells[near] > 1 else cells.index(max(cells))] -= 1
             cells[number] = 1
     return [(glyph * n, style) for n, (glyph, style) in zip(cells, marks, strict=True) if n]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
-
 from dlmon.records import TimePart
 from dlmon.session.limits.ranks import WAITS
 
@@ -20,8 +18,8 @@ PART_STYLES = {
 }
 """By their fields of `StepParts`, in the order of a step; `WAITS` is the waiting for ranks."""
 
-PART_GLYPHS = dict(zip(PART_STYLES, cycle("█▓▒"), strict=False)) | {"rest_us": "▚", WAITS: "░"}
-"""What tells the parts that follow each other apart without colours."""
+PART_GLYPHS = dict(zip(PART_STYLES, "█▀▓▒╱╲▚░", strict=True))
+"""What tells the parts of a step apart without colours."""
 
 _START, _PAUSE = _PALE, "$text-error"
 TIME_STYLES = {

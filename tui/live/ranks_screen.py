@@ -142,10 +142,11 @@ class RankList(SortedTable[RankRow]):
         names = [name for name in PART_STYLES if name in parts_ms]
         times_ms = [*(parts_ms[name] for name in names), row.split.waits_ms]
         shares = [ms / self._whole_ms for ms in times_ms]
-        runs = stacked_bar(shares, [_mark_of(name) for name in (*names, WAITS)], width)
+        runs = stacked_bar(shares, [_mark_of(name) for name in (*names, WAITS)], width - 1)
         cells = [(glyph, style) for text, style in runs for glyph in text]
-        cells += [(" ", PLAIN)] * (width - len(cells))
-        cells[min(width - 1, round(self._median_ms / self._whole_ms * width))] = _MEDIAN
+        cells += [(" ", PLAIN)] * (width - 1 - len(cells))
+        # Between two cells, so that it hides none.
+        cells.insert(round(self._median_ms / self._whole_ms * (width - 1)), _MEDIAN)
         return [
             ("".join(glyph for glyph, _ in run), style)
             for style, run in groupby(cells, lambda cell: cell[1])
@@ -206,15 +207,14 @@ class RankParts(GrowingLines):
         self, width: int, height: int, parts: Sequence[tuple[str, float, float]]
     ) -> list[TextRow]:
         rows: list[TextRow] = []
-        room = max(1, width - _BEFORE_BAR)
+        room = max(1, width - _BEFORE_BAR - 1)
         longest_ms = max((ms for _, *both in parts for ms in both), default=0.0) or 1.0
         for name, rank_ms, median_ms in parts[:height]:
             cells, median = (round(ms / longest_ms * room) for ms in (rank_ms, median_ms))
             glyph, style = _mark_of(name)
             times = f"{units.step_time(rank_ms):>9}   median {units.step_time(median_ms):<9}"
             bar = f"{glyph * cells:<{room}}"
-            at = min(room - 1, median)
-            drawn = (bar[:at], style), _MEDIAN, (bar[at + 1 :], style)
+            drawn = (bar[:median], style), _MEDIAN, (bar[median:], style)
             title = f" {PART_TITLES[name]:<14}"
             rows.append((("  ", PLAIN), (glyph, style), (title, PLAIN), (times, MUTED), *drawn))
         return rows

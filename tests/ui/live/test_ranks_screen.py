@@ -240,3 +240,7 @@ def test_a_bar_has_its_parts_in_order_and_never_leaves_its_width():
     bar = stacked_bar([0.25, 0.00001, 0.5], [("█", "red"), ("█", "blue"), ("█", "green")], 20)
     assert [len(text) for text, _ in bar] == [5, 10]
     assert sum(len(text) for text, _ in stacked_bar([1.5], [("█", "red")], 20)) == 20
+    # A part without a cell takes one of its larger neighbour, and moves no other end.
+    marks = [(glyph, "") for glyph in "abcd"]
+    bar = stacked_bar([0.6, 0.1, 0.02, 0.28], marks, 10)
+    assert "".join(text for text, _ in bar) == "aaaaaabcdd"

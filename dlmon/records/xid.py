@@ -21,7 +21,7 @@ XID_MEANINGS = {
     74: "NVLink error",
     79: "it has fallen off the bus",
     92: "many memory errors that were corrected",
-    94: "memory error, contained: only the program that met it is hit",
+    94: "memory error, contained: one program is hit",
     95: "memory error, not contained: it needs a reset",
     109: "timeout as it switched between programs",
     119: "its system processor (GSP) does not answer",

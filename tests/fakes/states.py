@@ -428,7 +428,7 @@ class _AllProcesses(MachineSource):
             self.history.add(replace(samples[-1], processes=_all_processes(table)))
 
 
-_OUTSIDE = "the driver reports the host's pid, which this container can't see"
+_OUTSIDE = "this container can't see the host's pids"
 _UNREAD_HERE = dict.fromkeys(("gpus", "gpu_memory_mib"), _OUTSIDE)
 _OTHER_NAMESPACE = (
     Process(

@@ -21,6 +21,7 @@ from dlmon.figures.machine.processes import (
 from dlmon.figures.machine.readings import Figure
 from dlmon.figures.units import gpus_text
 from dlmon.records import MAX_BUSIEST, Process
+from dlmon.render.wrap import first_words
 from tui.drawing.plot import thick_bar
 from tui.machine.meters import LEVEL_STYLES
 from tui.machine.view import NO_PROCESSES_YET, PROCESSES_INTERVAL_S, MachineView
@@ -68,7 +69,7 @@ _LEAST_WIDTHS = {
 _WIDE_BARS = ((140, 10), (100, 5))
 # A bar of less than this share looks like more than it is.
 _LEAST_SHARE = 0.03
-_WIDTH_FOR_USERS, _LONGEST_USER, _SHORT_USER = 100, 16, 6
+_WIDTH_FOR_USERS, _LONGEST_USER, _SHORT_USER = 130, 16, 6
 _BARS = {
     "gpu_memory_mib": _WIDE_BARS,
     "cpu_pct": _WIDE_BARS,
@@ -312,7 +313,7 @@ class ProcessList(SortedTable[Process]):
         room = width - row_width(tuple(runs)) - cell_len(branch + role)
         command = columns[-1].text(process)
         if cell_len(command) > room:
-            command = without_interpreter(command)
+            command = first_words(without_interpreter(command), room)
         runs += [(branch, MUTED), (role, ACCENT)]
         runs.append((command, MUTED if process.command is None else PLAIN))
         return tuple((text, MUTED) for text, _ in runs) if self._stale else tuple(runs)

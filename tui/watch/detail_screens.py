@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from string import digits
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -236,9 +237,10 @@ class MachineDetail(ScrollingLines):
         columns = max(1, min(_MOST_COLUMNS, (room + _GAP) // (_LEAST_COLUMN + _GAP)))
         text_cells = (room - _GAP * (columns - 1)) // columns - _LABEL
         figures = [f for f in section.figures if f.is_known and not _is_quiet(f)]
-        # A text without a bar may be longer than its column.
-        texts = (figure for figure in figures if figure.fraction is None)
-        long = [figure for figure in texts if cell_len(figure.text) > text_cells]
+        # A text without a bar may be longer than its column; its kind, as of MIG 0, stays together.
+        texts = [figure for figure in figures if figure.fraction is None]
+        kinds = {f.label.rstrip(digits) for f in texts if cell_len(f.text) > text_cells}
+        long = [figure for figure in texts if figure.label.rstrip(digits) in kinds]
         short = [figure for figure in figures if figure not in long]
         stale = bool(view.stale)
         meters = meters_side_by_side(short, columns, room, _LABEL, stale=stale)

@@ -35,10 +35,7 @@ COMMAND_CHARACTERS = 120
 _ADDRESS = re.compile(rb"--alert[\0=\s]+[^\0\s]*")
 """An alert address in dlmon's own command line, which may contain a secret."""
 
-HOSTS_PID = (
-    "the driver reports the host's pid, which this container can't see: start it with --pid=host "
-    "or hostPID: true"
-)
+HOSTS_PID = "this container can't see the host's pids: start it with --pid=host or hostPID: true"
 NOT_SEEN = "the process has ended, or this system hides it"
 NO_ANSWER = "the process doesn't answer; it may hang in a driver"
 ON_GPUS = ("gpus", "gpu_memory_mib")

@@ -336,4 +336,4 @@ async def test_processes_with_the_same_command_are_told_apart(every):
 async def test_where_a_container_can_not_tell_who_is_on_a_gpu_one_row_says_it():
     async with shown("other-namespace", size=WIDE) as stage:
         assert "GPU" not in heading(stage)
-        assert stage.text.count("4.6 GiB on GPU 0: the driver reports the host's pid") == 1
+        assert stage.text.count("4.6 GiB on GPU 0: this container can't see the host's pids") == 1

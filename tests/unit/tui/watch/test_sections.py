@@ -200,7 +200,7 @@ def test_a_gpu_of_the_run_is_named_so_whether_or_not_it_works():
 
 
 def test_the_mark_of_a_gpu_among_several_is_explained():
-    meaning = "memory error, contained: only the program that met it is hit"
+    meaning = "memory error, contained: one program is hit"
     said = f"GPU 2: ECC 1 uncorrected, Xid 94: {meaning}"
     assert _troubles(view_of("8-gpus-in-depth")) == said
     assert _troubles(view_of("training")) == ""

@@ -306,7 +306,7 @@ def difference_text(part: PartDifference) -> str:
     is_exact = half_ms is None or half_ms < _LEAST_MS
     decimals = _decimals(part.difference_ms, 3) if is_exact else _decimals(half_ms or 0.0, 2)
     half = "" if half_ms is None else f" ± {half_ms:.{decimals}f}"
-    return f"{part.difference_ms:+.{decimals}f}{half} ms"
+    return f"{part.difference_ms:+.{decimals}f}{half} ms".replace("-", "−")
 
 
 def sides_text(part: PartDifference) -> tuple[str, str]:

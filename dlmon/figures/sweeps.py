@@ -875,8 +875,10 @@ def progress_texts(run: SweepRun) -> tuple[str, str, float]:
         verdict = verdict_of(sweep)
         pairs = len(verdict.pairs)
         missing = max(1, FIRST_PAIRS - pairs) if verdict.missing is None else verdict.missing
-        told = "" if is_enough(sweep) else progress_text(sweep)
-        return units.counted(pairs, "pair"), told, pairs / (pairs + missing) if told else 1.0
+        done = units.counted(pairs, "pair")
+        if is_enough(sweep):
+            return done, "" if run.ended else "no further pair; it is ending", 1.0
+        return done, progress_text(sweep), pairs / (pairs + missing)
     left = len(sweep.remaining())
     # The findings name those that ran out of memory.
     broken = without_result_text(sweep, but=RunStatus.OUT_OF_MEMORY)

@@ -268,7 +268,8 @@ class ProgressLine(GrowingLines):
             return [((ended_text(result), style),)]
         is_bad = headline is not None and headline.tone is Tone.BAD
         times = "" if is_past or is_bad else times_left(snapshot, width >= _WIDE)
-        row = _progress_row(snapshot, times, width)
+        # The slider of a replay takes the place of the bar.
+        row = ((step_of(snapshot), MUTED),) if is_past else _progress_row(snapshot, times, width)
         is_said = headline is not None and headline.rule in (*STANDS, OPENING)
         text = "" if is_said else pause_text(snapshot)
         notice = wrapped(text or recent_notice(snapshot), width, max(1, height - 1))

@@ -36,7 +36,6 @@ from tui.drawing.time_axis import (
     NO_LABELS,
     NOTHING_FINER,
     NOTHING_MORE,
-    WHOLE_RUN,
     ZOOM_NOTE_S,
     RunSpan,
     TimeAxis,
@@ -385,7 +384,6 @@ class MachineCharts(Widget):
         view: MachineView,
         axis: TimeAxis,
         times: Callable[[TimeAxis], TimeLabels] = lambda axis: NO_LABELS,
-        time_shown: str = "",
         note: str = "",
     ) -> None:
         """Show readings along `axis`, coarser in charts with fewer columns.
@@ -394,10 +392,9 @@ class MachineCharts(Widget):
             view: the readings.
             axis: the axis of all charts.
             times: returns the labels of an axis, for the lowest charts.
-            time_shown: the length of time, for the CPU's chart if it has no labels.
             note: goes below the CPU's chart.
         """
-        self._last_show = partial(self.show, view, axis, times, time_shown, note)
+        self._last_show = partial(self.show, view, axis, times, note)
         self._apply_layout(view)
         layout, latest, stale = self.machine_layout, view.history.latest, bool(view.stale)
         show = partial(MachineTile.show_reading, view=view, axis=axis, times=times)
@@ -407,14 +404,13 @@ class MachineCharts(Widget):
         if self._below and layout.cpu and view.gpus:
             labelled = []
         if layout.cpu:
-            notes = ", ".join(filter(None, (time_shown if labelled else "", note)))
             has_memory = memory_reading not in self._readers(view)[: layout.charts]
             read_cpu = partial(
                 cpu_reading,
                 with_memory=has_memory and self._below,
                 with_memory_row=has_memory and self._cpu.size.height >= _TALL_CPU,
             )
-            show(self._cpu, read_cpu, labelled=not labelled, note=notes)
+            show(self._cpu, read_cpu, labelled=True, note=note)
         if layout.side:
             cpu = latest.cpu if latest is not None else None
             # A log keeps no history of them.
@@ -680,7 +676,7 @@ class MachinePanel(MachineCharts):
             self._about_shown = self._facts, notice
             self.about.show(self._facts, notice)
         axis = view.axis(self.plot_columns)
-        self.show(view, axis, view.times, self._window_text, self._zoom_note)
+        self.show(view, axis, view.times, self._zoom_note)
 
     def show_again(self) -> None:
         self.paint()
@@ -700,11 +696,6 @@ class MachinePanel(MachineCharts):
     def _forget_zoom_note(self) -> None:
         self._zoom_note = ""
         self.paint()
-
-    @property
-    def _window_text(self) -> str:
-        text = self._window.shown_part(self._run, self.plot_columns)
-        return "all since the start" if text == WHOLE_RUN else text
 
     @property
     def _run(self) -> RunSpan:

@@ -176,7 +176,7 @@ class CoreRows(GrowingLines):
         columns = _bars_per_row(len(cores), width, height)
         if self._has_curves(width, height):
             return self._curves(columns, width, height)
-        if len(cores) <= _MOST_BARS and -(-len(cores) // columns) <= height:
+        if self._has_bars(width, height):
             word = "core " if width // columns >= _ROOM_FOR_WORD else ""
             bars = [
                 Figure(f"{word}{number:>2}", f"{pct:>3} %", pct / 100, busy_level(pct))
@@ -188,12 +188,19 @@ class CoreRows(GrowingLines):
 
     @property
     def scale(self) -> str:
-        """The limits of each core's curve; empty if they have none, or if it is too low."""
+        """The limits of each core's curve; the highest figure, where cores have none of theirs."""
         cores, (width, height) = len(self._cores), self.size
         if not self._has_curves(width, height):
-            return ""
+            has_figures = not cores or self._stale or self._has_bars(width, height)
+            return "" if has_figures else f"busiest {max(self._cores)} %"
         rows = -(-cores // _bars_per_row(cores, width, height))
         return "each from 0 to 100 %" if height // rows > 1 else ""
+
+    def _has_bars(self, width: int, height: int) -> bool:
+        """Return whether each core has a bar with its figure."""
+        cores = len(self._cores)
+        most = _bars_per_row(cores, width, height) * height if cores and height > 0 else 0
+        return 0 < cores <= min(_MOST_BARS, most)
 
     def _has_curves(self, width: int, height: int) -> bool:
         """Return whether each core has a curve in place of a bar."""

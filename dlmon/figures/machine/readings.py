@@ -581,14 +581,14 @@ def _traffic(receive_mib_s: float | None, send_mib_s: float | None) -> str:
 
 
 def _rates(*rates: tuple[float | None, str]) -> str:
-    """Write rates in one unit: `read 0.5  written 120 MiB/s`; empty if all are unknown."""
+    """Write rates in one unit: `read 0.5 + written 120 MiB/s`; empty if all are unknown."""
     numbers = [mib_s for mib_s, _ in rates if mib_s is not None]
     if not numbers:
         return ""
     unit, factor = ("KiB/s", 1024.0) if max(numbers) < 0.95 else ("MiB/s", 1.0)
     if max(numbers) >= 1000:
         unit, factor = "GiB/s", 1 / 1024
-    return "  ".join(f"{word} {_rate(mib_s, factor)}" for mib_s, word in rates) + f" {unit}"
+    return " + ".join(f"{word} {_rate(mib_s, factor)}" for mib_s, word in rates) + f" {unit}"
 
 
 def _rate(mib_s: float | None, factor: float) -> str:

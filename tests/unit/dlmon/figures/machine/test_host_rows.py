@@ -175,9 +175,11 @@ def test_the_summary_counts_only_what_is_known_now(clock):
     hosts[2].connection.fail("c has a host key that is not known yet", may_pass=False)
     said = words.summary([host.snapshot() for host in hosts])
     assert said == [
-        *("4 hosts", "3 of 4 reachable GPUs free", "1 session"),
-        *("1 lost", "1 needs you", "1 connecting"),
+        *("4 hosts", "3 of 4 live GPUs free", "1 lost", "1 needs you", "1 connecting"),
+        "1 session",
     ]
+    clock.advance(4)
+    assert words.summary([hosts[0].snapshot()]) == ["1 host", "1 silent"]
 
 
 def test_of_a_machine_whose_processes_are_unknown_no_gpu_is_counted_as_taken(clock):

@@ -103,7 +103,7 @@ def test_a_link_is_shown_where_it_is_less_than_it_should_be(
         ({"decoder_pct": 7}, "decoder 7 %", ""),
         (
             {"nvlink_receive_mib_s": 3.0, "nvlink_send_mib_s": 0.0},
-            "NVLink in 3.0  out 0 MiB/s",
+            "NVLink in 3.0 + out 0 MiB/s",
             "",
         ),
         ({"fan_pct": 0}, "fan 0 %", ""),
@@ -253,10 +253,10 @@ def test_what_the_run_takes_is_shown():
 @pytest.mark.parametrize(
     ("disk", "text"),
     [
-        (Disk(0.5, 120.3), "read 0.5  written 120 MiB/s"),
-        (Disk(0.01, 0.0), "read 10  written 0 KiB/s"),
-        (Disk(2_048.0, 512.0), "read 2.0  written 0.5 GiB/s"),
-        (Disk(None, 3.0, why={"read_mib_s": "denied"}), "read –  written 3.0 MiB/s"),
+        (Disk(0.5, 120.3), "read 0.5 + written 120 MiB/s"),
+        (Disk(0.01, 0.0), "read 10 + written 0 KiB/s"),
+        (Disk(2_048.0, 512.0), "read 2.0 + written 0.5 GiB/s"),
+        (Disk(None, 3.0, why={"read_mib_s": "denied"}), "read – + written 3.0 MiB/s"),
         (Disk(why={"read_mib_s": "no physical disk was found"}), "no physical disk was found"),
     ],
 )

@@ -92,8 +92,8 @@ class CardsScreen(FilteredScreen, TickingScreen):
     """Hosts, of which one is highlighted, or a session of it.
 
     If cards for all don't fit, a table has a row for each, above the cards of the highlighted one
-    and of those after it.
-    The table of hosts keeps the order, the filter and the highlight, even while cards replace it.
+    and of as many others as fit. The table of hosts keeps the order, the filter and the highlight,
+    even while cards replace it.
     """
 
     CSS_PATH = "hosts.tcss"
@@ -160,12 +160,12 @@ class CardsScreen(FilteredScreen, TickingScreen):
         return self.size.height - self.rows_beside
 
     def _hosts_in(self, room: int) -> Sequence[HostSnapshot]:
-        """Return the highlighted host, and as many with figures after it as cards have room for."""
-        table = self._table
-        first, *after = table.shown_rows[table.index :]
-        hosts = [first, *(host for host in after if host.machine is not None)]
-        columns = self._most_columns
+        """Return the highlighted host, and as many others with figures as cards have room for."""
+        rows, index = self._table.shown_rows, self._table.index
+        others = (*rows[index + 1 :], *rows[:index])
+        hosts = [rows[index], *(host for host in others if host.machine is not None)]
         counts = range(len(hosts), 1, -1)
+        columns = self._most_columns
         return hosts[: next((n for n in counts if _fit(hosts[:n], columns, 1, room)), 1)]
 
     def _paint_cards(self, hosts: Sequence[HostSnapshot]) -> None:
@@ -181,10 +181,8 @@ class CardsScreen(FilteredScreen, TickingScreen):
         self._grid.styles.grid_size_columns, history_rows = self._shape_of(hosts)
         cells = user_cells(hosts)
         for host in hosts:
-            session = self.chosen_session if host is self.chosen_host else None
-            self._cards[host.name].show(
-                host, host is self.chosen_host, session, cells, history_rows
-            )
+            is_chosen, session = host is self.chosen_host, self.chosen_session
+            self._cards[host.name].show(host, is_chosen, session, cells, history_rows)
 
     @property
     def remark(self) -> str:

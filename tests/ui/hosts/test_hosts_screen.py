@@ -228,6 +228,16 @@ async def test_arrows_move_between_cards(show):
         ]
 
 
+async def test_below_many_rows_are_the_cards_of_the_highlighted_host_and_of_others(show):
+    async with show(20) as shown:
+        all_live(shown)
+        await shown.paint()
+        assert shown.titles() == ["gpu1", "gpu2", "gpu3", "gpu4"]
+        await shown.press("end")
+        await shown.paint()
+        assert shown.titles() == ["gpu20", "gpu1", "gpu2", "gpu3"]
+
+
 @pytest.mark.parametrize(("count", "key"), [(6, "down"), (32, "pagedown")])
 async def test_the_highlight_stays_in_sight(show, count, key):
     async with show(count, (80, 24)) as shown:

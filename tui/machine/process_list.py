@@ -195,14 +195,14 @@ class ProcessList(SortedTable[Process]):
             return [
                 replace(column, cells=self._narrow(column))
                 for column in columns
-                if column.name != "gpus" or self._has_gpus
+                if (column.name != "gpus" or self._has_gpus)
+                # A tree needs the room.
+                and (column.name != "started" or self._by != TREE)
             ]
         user_cells = min(_LONGEST_USER, self._cells.get("user", 0))
         return [
             replace(column, cells=user_cells) if column.name == "user" else column
             for column in columns
-            # A tree needs the room.
-            if column.name != "started" or self._by != TREE or width >= _LEAST_WIDTHS["threads"]
         ]
 
     def _narrow(self, column: Column[Process]) -> int:

@@ -400,8 +400,8 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
     parts = StepParts(1, 1, 100, forward_us=30, backward_us=50)
     measured = replace(paused, judged_parts=parts)
     _, step, last = shown(BreakdownLine(), measured, width=116, height=3)
-    bar = "▒" * 18 + "█" * 29 + "▚" * 12
-    assert step == f"Step  {bar}  ▒ forward 30 %  █ backward 50 %  ▚ your code 20 %"
+    bar = "▓" * 18 + "▒" * 29 + "▚" * 12
+    assert step == f"Step  {bar}  ▓ forward 30 %  ▒ backward 50 %  ▚ your code 20 %"
     assert last == longest
     assert len(shown(BreakdownLine(), measured, width=116, height=1)) == 1
     # Where a panel has them, they aren't repeated; of a narrow legend the smallest are left out.

@@ -320,7 +320,7 @@ async def test_a_bar_is_as_long_as_the_share(every):
 
 
 async def test_processes_with_the_same_command_are_told_apart(every):
-    command = "python train.py --workers 2 --epochs 3 --seed 5"
+    command = "python train.py --workers 2 --epochs 3 --seed 5 --name the-longest"
     rank = replace(RANK, command=command)
     forks = [replace(rank, pid=pid, parent=21, started=4.0) for pid in (22, 23)]
     async with shown("in-depth", size=WIDE) as stage:

@@ -54,9 +54,9 @@ def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):
     largest, profiled, table, lost = rest[at : at + 4]
     lead = "LARGEST OPERATION 100 % of the time in operations on the device: aten::mm|<b>"
     assert largest.sentences[0] == lead
-    assert profiled.sentences == ("5 steps by PyTorch's profiler, 1.00 s",)
-    assert table.rows[0] == ("100 %", 12 * "█", "5", "8,000", "1.50 ms", "40.0 ms", "aten::mm|<b>")
-    assert lost.sentences == ("5 steps by JAX's profiler, 1.00 s: its trace is cut short",)
+    assert profiled.sentences == ("5 steps by PyTorch's profiler, 200 ms a step",)
+    assert table.rows[0] == ("100 %", 10 * "█", "1", "8,000", "0.30 ms", "8.00 ms", "aten::mm|<b>")
+    assert lost.sentences == ("5 steps by JAX's profiler, 200 ms a step: its trace is cut short",)
     assert "aten::mm|&lt;b&gt;" in html_of(report)
     assert "| `aten::mm¦<b>` |" in markdown_of(report)
     first, second = report.sessions[0].as_json["profiles"]

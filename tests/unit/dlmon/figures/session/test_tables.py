@@ -108,10 +108,10 @@ def test_a_profile_says_what_the_time_went_into_and_has_a_row_for_each_operation
     note, table = describe_profile(made, width=76)
     rows = ["".join(text for text, _ in line) for line in lines_of((note, table), 76)]
     assert max(map(len, rows)) <= 76
-    assert re.search(r" aten::a+…a+$", rows[3])
+    assert re.search(r" aten::a+…a+$", rows[4])
     note, table = describe_profile(made, width=114)
     rows = ["".join(text for text, _ in line) for line in lines_of((note, table), 114)]
-    assert rows[4].strip() == first.name
+    assert rows[5].strip() == first.name
     # So it is where only a part of it has room beside the row.
     lines = lines_of(describe_profile(made, width=150), 150)
     rows = ["".join(text for text, _ in line) for line in lines]

@@ -71,6 +71,7 @@ def compare(
     """
     from dlmon.comparison.sides import NoThroughput, is_slower_by
     from dlmon.figures.comparison.side_rows import (
+        advice,
         describe_sides,
         sides_json,
         throughput_bars,
@@ -96,7 +97,7 @@ def compare(
         raise shared.UserError(f"{why_unlike(comparison)}; --anyway shows them side by side")
     ratio = comparison.throughput.ratio
     if fail_if_slower is not None and (ratio is None or ratio.p is None):
-        raise shared.UserError(verdict(comparison))
+        raise shared.UserError(" ".join((verdict(comparison), *advice(comparison))))
     if as_json:
         print(json.dumps(sides_json(comparison), indent=2))
     else:

@@ -255,7 +255,7 @@ def compare_sides(
         options = options_with_effect(run.options)
         return options if is_known else {n: v for n, v in options.items() if n != BACKEND}
 
-    leading = [*_FIRST, *_names_of(runs, STEP_PART), *_MEMORY, *_names_of(runs, METRIC)]
+    leading = [*_FIRST, *_names_of(runs, METRIC), *_names_of(runs, STEP_PART), *_MEMORY]
     names = dict.fromkeys([*leading, *FIGURES, *_names_of(runs, ACCOUNT)])
     figures = [_figure(name, base, new, repeats) for name in names]
     comparison = RunComparison(

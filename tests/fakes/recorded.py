@@ -221,10 +221,6 @@ def write_log(log_dir: Path, records: Sequence[Record], folder: str | None = Non
     return path
 
 
-def _loss(epoch: int) -> float:
-    return round(1.8 / (epoch + 1), 4)
-
-
 @dataclass
 class _Recording:
     """A clock that moves through a run, and what was written on the way.
@@ -239,6 +235,8 @@ class _Recording:
         silent_s: how long before the end the sensors fell silent.
         foreign: long names full of markup from the machine, the host and the output.
         begin_wall: Unix seconds of the first record.
+        data: real or synthetic.
+        first_loss: the loss after the first epoch.
     """
 
     workload: str
@@ -254,6 +252,8 @@ class _Recording:
     silent_s: float = 0.0
     foreign: bool = False
     begin_wall: float = BEGIN_WALL
+    data: str = "synthetic"
+    first_loss: float = 1.8
 
     def __post_init__(self) -> None:
         self.header = self._header()
@@ -360,7 +360,7 @@ class _Recording:
             validation_samples=trained.validation_samples,
             evaluation_steps=self._steps_in(trained.evaluation_samples),
             steps_cap=self.steps_cap,
-            data="synthetic",
+            data=self.data,
             device="gpu:0" if self.gpus else "cpu",
             device_name=self._gpu_name() if self.gpus else None,
             backend="tensorflow",
@@ -432,9 +432,12 @@ class _Recording:
                 packed, packed_us = [], 0
         return steps
 
+    def _loss(self, epoch: int) -> float:
+        return round(self.first_loss / (epoch + 1), 4)
+
     def _read(self, epoch: int, share: float) -> None:
         """Report the metrics of an epoch of which that share has passed."""
-        before, after = 2.3 if epoch == 0 else _loss(epoch - 1), _loss(epoch)
+        before, after = 2.3 if epoch == 0 else self._loss(epoch - 1), self._loss(epoch)
         is_nan = self.nan_loss and epoch > 0
         loss = None if is_nan else round(after + (before - after) * (1 - share) ** 3, 4)
         accuracy = round(1 - 0.6 / (epoch + 0.4 + 0.6 * share), 4)
@@ -478,7 +481,7 @@ class _Recording:
         validation: Validation | None,
         whole: bool,
     ) -> None:
-        loss = None if self.nan_loss and epoch else _loss(epoch)
+        loss = None if self.nan_loss and epoch else self._loss(epoch)
         metrics = {"accuracy": round(1 - 0.6 / (epoch + 1), 4), "loss": loss}
         why = {} if loss is not None else {"loss": "NaN"}
         if validation is not None:

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 
-from tui.widgets.lines import APART, PLAIN, STRONG, GrowingLines, TextRow, shows, wrapped
+from tui.widgets.lines import APART, PLAIN, STRONG, GrowingLines, TextRow, fit, shows, wrapped
 
-_MARK = "▌ "
+_MARK, _ADVICE = "▌ ", "→ "
 
 
 class Headline(GrowingLines):
@@ -21,14 +21,18 @@ class Headline(GrowingLines):
     def rows(
         self, width: int, height: int, word: str, sentences: Sequence[str], style: str = STRONG
     ) -> list[TextRow]:
-        room = max(1, width - cell_len(word) - len(_MARK) - APART)
-        lines = [line for text in sentences for line in wrapped(text, room, height)]
+        indent = cell_len(word) + APART
+        room = max(1, width - indent - len(_MARK))
+        lines = []
+        for text in sentences:
+            # Advice ends with a command, which is copied: it begins further left if it is long.
+            is_long = text.startswith(_ADVICE) and cell_len(text) > room
+            start, cells = (0, width - len(_MARK)) if is_long else (indent, room)
+            lines += [(" " * start, line) for line in wrapped(text, cells, height)]
         if len(lines) > height:
-            lines[height - 1 :] = [f"… {len(lines) - height + 1} more in dlmon report"]
-        first: TextRow = ((_MARK, style), (word, style), (" " * APART, PLAIN))
-        indent: TextRow = ((_MARK, style), (" " * (cell_len(word) + APART), PLAIN))
-        return [
-            (*(indent if number else first), (line, PLAIN)) for number, line in enumerate(lines)
-        ]
+            more = f"… {len(lines) - height + 1} more in dlmon report"
+            lines[height - 1 :] = [(" " * indent, more)]
+        lines[:1] = [(fit(word, indent), line) for _, line in lines[:1]]
+        return [((_MARK, style), (start, style), (line, PLAIN)) for start, line in lines]
 
     show = shows(rows)

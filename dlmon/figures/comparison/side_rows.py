@@ -97,7 +97,8 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
             yield Note(tuple(clean(as_sentence(sentence, names)) for sentence in sentences), kind)
 
     is_refused = bool(it.unlike) and not anyway
-    yield from note([why_unlike(it) if is_refused else verdict(it)], "verdict")
+    (answer,) = note([why_unlike(it) if is_refused else verdict(it)], "verdict")
+    yield answer if is_refused else replace(answer, sentences=(*answer.sentences, *advice(it)))
     # Another device explains more than all figures do.
     texts = (f"{d.name} {changed_text(_brief_device(d))}" for d in it.environment)
     yield from note([f"differs: {', '.join(texts)}"] * bool(it.environment), "list")
@@ -196,13 +197,10 @@ def _shown_figures(comparison: RunComparison) -> list[ComparedFigure]:
 
 def _why_missing(comparison: RunComparison, figure: ComparedFigure) -> str:
     """Say why only one side has a figure; empty if both have it."""
-    for side, runs, value in (
-        ("base", comparison.base, figure.base),
-        ("new", comparison.new, figure.new),
-    ):
+    for runs, value in ((comparison.base, figure.base), (comparison.new, figure.new)):
         if value is None:
             is_of_gpu = figure.name in _OF_GPUS and all(run.device == "cpu" for run in runs)
-            return f"{side} ran on the CPU" if is_of_gpu else f"not read in {side}"
+            return "on the CPU" if is_of_gpu else "not read"
     return ""
 
 
@@ -378,25 +376,24 @@ def verdict(comparison: RunComparison) -> str:
     """Compare the throughputs of the two sides in a sentence."""
     throughput = comparison.throughput
     factor = throughput.ratio or throughput.why or "a side has no throughput"
-    if not isinstance(factor, Ratio) or factor.p is not None:
-        return verdicts.verdict(factor, "base", subject="new is ")
-    fewest = min(throughput.runs)
-    unsure = (
-        "the runs of a side do not differ at all"
-        if fewest > 1
-        else "1 run each"
-        if throughput.runs == (1, 1)
-        else "1 run on a side"
-    )
-    sentence = verdicts.verdict(factor, "base", unsure, subject="new is ")
-    return sentence if fewest > 1 else f"{sentence}; {_advice(comparison)}"
+    if not isinstance(factor, Ratio):
+        return verdicts.verdict(factor, "base")
+    unsure = "the runs of a side do not differ at all"
+    if min(throughput.runs) == 1:
+        unsure = "1 run each" if throughput.runs == (1, 1) else "1 run on a side"
+    base = f"base in {comparison.base[0].throughput_unit}"
+    return verdicts.verdict(factor, base, unsure, subject="new is ")
 
 
-def _advice(comparison: RunComparison) -> str:
-    """Return advice, with a command, on how to measure the spread between runs."""
+def advice(comparison: RunComparison) -> list[str]:
+    """Return the command that measures how runs differ, if a side has one run only."""
+    throughput = comparison.throughput
+    is_sure = throughput.ratio is None or throughput.ratio.p is not None
+    if is_sure or min(throughput.runs) > 1:
+        return []
     workload = comparison.new[0].workload
     command = f"dlmon sweep {workload}" if workload in WORKLOADS else "dlmon exec"
-    return f"repeat each 3 times to see how much runs differ ({command} --repeat 3)"
+    return [f"→ to see how much runs differ: {command} --repeat 3"]
 
 
 def legends(table: Table) -> list[str]:
@@ -482,7 +479,10 @@ def notes(comparison: RunComparison) -> list[str]:
     if ratio and ratio.basis is Basis.LIKE_RUNS and not verdicts.is_unknown(ratio):
         texts.append("how runs differ is taken from other runs of the same conditions here")
     if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
-        texts.append("the interval is of how these runs varied by themselves, not of how runs do")
+        each = "1 run each" if comparison.throughput.runs == (1, 1) else "1 run on a side"
+        texts.append(
+            f"{each}: the interval shows how steady each run was, not how much runs differ"
+        )
     if not metrics and all(run.data == "synthetic" for run in runs):
         texts.append("the loss is not compared: the data is synthetic")
     return texts

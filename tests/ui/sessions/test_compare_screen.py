@@ -15,12 +15,18 @@ from tui.compare.compare_screen import CompareScreen
 SIZES = ((80, 24), (120, 40))
 
 
-def side(log_dir, name, *steps_us, **options):
+def side(log_dir, name, *steps_us, first_loss=1.8, **options):
     """Write a side's logs; return their paths."""
     return [
         write_log(
             log_dir,
-            recorded_session(session_id=f"{name}-{number}", step_us=step_us, **options),
+            recorded_session(
+                session_id=f"{name}-{number}",
+                step_us=step_us,
+                first_loss=first_loss * (1 + 0.002 * number),
+                data="real",
+                **options,
+            ),
             f"{name}-{number}",
         )
         for number, step_us in enumerate(steps_us)
@@ -32,7 +38,7 @@ def three(tmp_path):
     """Return two sides of three runs each; the new one is slower."""
     return (
         side(tmp_path, "base", 18_000, 18_020, 17_980),
-        side(tmp_path, "new", 20_000, 20_010, 19_950),
+        side(tmp_path, "new", 20_000, 20_010, 19_950, first_loss=1.7),
     )
 
 
@@ -65,9 +71,9 @@ async def test_it_looks_right(three, text_snapshot):
 
 
 async def test_one_run_a_side_looks_right(tmp_path, text_snapshot):
-    sides = side(tmp_path, "base", 18_000), side(tmp_path, "new", 20_000, gpus=0)
+    sides = side(tmp_path, "base", 18_000), side(tmp_path, "new", 20_000, gpus=0, first_loss=1.7)
     texts = [await shown(sides, size) for size in SIZES]
-    assert "--repeat 3" in texts[1]
+    assert all("dlmon sweep cifar10-cnn --repeat 3\n" in text for text in texts)
     assert "\n\n".join(texts) == text_snapshot
 
 
@@ -103,7 +109,11 @@ async def test_unlike_runs_are_refused_until_enter(tmp_path):
 async def test_why_nothing_can_be_compared_is_said(tmp_path):
     sides = (
         side(tmp_path, "base", 18_000),
-        [write_log(tmp_path, recorded_session("compiling", session_id="early"), "early")],
+        [
+            write_log(
+                tmp_path, recorded_session("compiling", session_id="early", data="real"), "early"
+            )
+        ],
     )
     text = await shown(sides)
     assert "early has no throughput to compare" in text
@@ -123,7 +133,7 @@ async def test_what_was_written_meanwhile_is_read_on_request(tmp_path):
         side(tmp_path, "earlier", 18_000, 18_010, 17_990, 18_020)
         await pilot.press("ctrl+l")
         await begin(app, pilot)
-        assert "than base (" in screen_text(app)
+        assert "than base in samples/s (" in screen_text(app)
 
 
 # ---- while it is read ----

@@ -45,7 +45,7 @@ def test_two_sides_of_three_runs(compare):
     exit_code, out = compare("base*", "slow-0,slow-1,slow-2")
     assert exit_code == 0
     assert "base  base-0 and 2 more" in out
-    assert "× as slow as base (1.109× to 1.113×)" in out
+    assert "× as slow as base in samples/s (1.109× to 1.113×)" in out
     (rate,) = (line for line in out.splitlines() if line.startswith("samples/s"))
     assert rate.split()[-1] == "3+3"
     assert "0.900×" in rate
@@ -60,8 +60,8 @@ def test_one_run_a_side_is_marked_and_the_next_step_is_named(compare, log_dir):
     assert exit_code == 0
     assert " 0.900× " in out
     assert "?" not in out
-    assert "New is 1.111× as slow as base (1.109× to 1.113×, 1 run each)" in out
-    with pytest.raises(UserError, match="repeat each 3 times"):
+    assert "New is 1.111× as slow as base in samples/s (1.109× to 1.113×, 1 run each)" in out
+    with pytest.raises(UserError, match="dlmon sweep cifar10-cnn --repeat 3"):
         compare("base-0", "slow-0", "--fail-if-slower", "5%")
 
 

@@ -580,7 +580,8 @@ def test_a_pair_has_the_interval_of_compare_on_the_screen_in_its_text_and_in_its
             if isinstance(ratio, Ratio):
                 sides = compare_logs([base.path], [entry.path])
                 assert ratio == sides.throughput.ratio
-                assert found.against(row, "base") in side_rows.verdict(sides)
+                name = f"base in {sides.base[0].throughput_unit}"
+                assert found.against(row, name) in side_rows.verdict(sides)
                 rate = side_rows.sides_json(sides)["figures"][THROUGHPUT]
                 ends = [end and 100 * (end - 1) for end in (ratio.low, ratio.high)]
                 assert [rate["low_pct"], rate["high_pct"]] == ends

@@ -14,6 +14,7 @@ from dlmon.comparison.sides import (
 )
 from dlmon.figures.comparison.side_rows import (
     _bar_of,
+    advice,
     change_text,
     changed_text,
     describe_sides,
@@ -141,10 +142,9 @@ ERROR = Error(0.01, 9)
 def test_of_one_run_a_side_it_is_said_what_would_show_more(runs, rests_on, command, how):
     of_script = {"workload": "train.py", "command": command} if command else {}
     base, new = side("a", 1_000.0, **of_script), side("b", *runs, **of_script)
-    assert verdict(compare_sides(base, new)) == (
-        f"new is 1.120× as fast as base ({rests_on}); "
-        f"repeat each 3 times to see how much runs differ ({how})"
-    )
+    it = compare_sides(base, new)
+    assert verdict(it) == f"new is 1.120× as fast as base in samples/s ({rests_on})"
+    assert advice(it) == [f"→ to see how much runs differ: {how}"]
 
 
 def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
@@ -154,7 +154,7 @@ def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
     # No change was tested, so no mark tells which were not; the verdict says so.
     assert cells(one_each, "samples/s")[3] == "2.00×"
     assert legends(figure_table(one_each)) == []
-    assert "not of how runs do" in notes(one_each)[0]
+    assert "not how much runs differ" in notes(one_each)[0]
     judged = compare_sides(side("a", 1.0), side("b", 1.0), side("c", 1.0, 1.01, 0.99))
     assert "allows for how runs differ" in legends(figure_table(judged))[0]
     assert notes(judged)[0] == (
@@ -162,9 +162,9 @@ def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
     )
     clear = compare_sides(side("a", 1_000.0, 1_001.0, 999.0), side("b", 1_100.0, 1_101.0, 1_099.0))
     assert legends(figure_table(clear)) == []
-    assert verdict(clear) == "new is 1.100× as fast as base (1.098× to 1.102×)"
+    assert verdict(clear) == "new is 1.100× as fast as base in samples/s (1.098× to 1.102×)"
     assert verdict(compare_sides(side("a", 1, 1), side("b", 2, 2))) == (
-        "new is 2.00× as fast as base (the runs of a side do not differ at all)"
+        "new is 2.00× as fast as base in samples/s (the runs of a side do not differ at all)"
     )
 
 
@@ -208,7 +208,7 @@ def test_why_no_part_of_the_time_is_compared_is_said_once():
         ),
     ],
 )
-def test_after_the_figure_stands_what_differs_then_the_parts_of_a_step_memory_the_loss(
+def test_after_the_figure_stands_what_differs_then_the_loss_the_parts_of_a_step_memory(
     of_script, others
 ):
     values = {"metric.\x1b[31ma_very_long_name_of_a_metric": 0.5, "compile_s": 1.4}
@@ -221,7 +221,7 @@ def test_after_the_figure_stands_what_differs_then_the_parts_of_a_step_memory_th
     # A foreign name is cleaned and cut.
     metric = "last a_very_long_nam…"
     assert names_of(comparison)[1:] == ["forward, ms a step"]
-    same = ["median step 4.00 ms", "memory 1.00 GiB", f"{metric} 0.5000", *others]
+    same = ["median step 4.00 ms", f"{metric} 0.5000", "memory 1.00 GiB", *others]
     assert same_figures(comparison) == same
     assert cells(comparison, "forward, ms a step")[1:4] == ("1.50", "3.60", "2.40×")
 
@@ -429,9 +429,9 @@ def test_what_is_shown_as_equal_is_same_and_what_a_side_lacks_is_said():
     assert both.figures[0].ratio.is_significant
     assert same_figures(both) == ["memory 0.88 GiB", "compile 1.50 s"]
     assert names_of(both) == ["samples/s", "GPU memory, GiB"]
-    assert cells(both, "GPU memory, GiB")[1:4] == ("4.74", "–", "new ran on the CPU")
+    assert cells(both, "GPU memory, GiB")[1:4] == ("4.74", "–", "on the CPU")
     on_gpu = compare_sides(base, [replace(run, device="gpu:0") for run in new])
-    assert cells(on_gpu, "GPU memory, GiB")[1:4] == ("4.74", "–", "not read in new")
+    assert cells(on_gpu, "GPU memory, GiB")[1:4] == ("4.74", "–", "not read")
 
 
 def test_the_time_to_compile_is_told_once():
@@ -445,8 +445,8 @@ def test_the_time_to_compile_is_told_once():
 def test_of_two_runs_a_side_that_differ_much_it_is_said_that_they_are_too_few():
     base, new = side("a", 10.0, 20.0), side("b", 12.0, 25.0)
     both = compare_sides(base, new)
-    assert (
-        verdict(both) == "no clear difference from base (too few runs to know how much runs differ)"
+    assert verdict(both) == (
+        "no clear difference from base in samples/s (too few runs to know how much runs differ)"
     )
     row = cells(both, "samples/s")
     assert "too few runs" in row

@@ -43,11 +43,19 @@ class ScriptRun:
     def command_line(self) -> str:
         """The shell command that does the same."""
         options = {"directory": self.directory, "name": self.name, "alert": self.alert}
-        command = "exec"
-        if self.repeat > 1:
-            command, options["repeat"] = "sweep", str(self.repeat)
-        present = {name: text for name, text in options.items() if text is not None}
-        return shlex.join(["dlmon", command, *as_typed(present), "--", *self.command])
+        texts = {name: text or "" for name, text in options.items()}
+        return shell_command(
+            {**texts, "repeat": str(self.repeat), "command": shlex.join(self.command)}
+        )
+
+
+def shell_command(typed: Mapping[str, str]) -> str:
+    """Return the shell command for the texts of the form's fields, right or wrong."""
+    command, names = "exec", ["directory", "name", "alert"]
+    if typed["repeat"] not in ("", "1"):
+        command, names = "sweep", [*names, "repeat"]
+    options = as_typed({name: typed[name] for name in names if typed[name]})
+    return f"{shlex.join(['dlmon', command, *options, '--'])} {typed['command']}"
 
 
 _LAST_SCRIPT, _COMMANDS = "last-script", "commands"

@@ -96,7 +96,8 @@ async def run_script(app: BaseApp, request: RunScript) -> None:
     if isinstance(app.screen, ModalScreen) or is_busy(app):
         return
     if run is None:
-        run = await app.push_screen_wait(ScriptForm(last_script(), earlier_commands()))
+        form = ScriptForm(last_script(), earlier_commands(), app.settings.alerts)
+        run = await app.push_screen_wait(form)
         if run is None or is_busy(app):
             return
     options = replace(app.settings.run, name=run.name, alert=run.alert)

@@ -18,14 +18,16 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from dlmon.alerts.alert_settings import EXAMPLE, AlertSettings
 from dlmon.figures import units
 from dlmon.figures.sections import as_sentence
 from dlmon.options.option import NO, YES, Option, as_text
 from dlmon.options.read import TypedOptions, read_options
 from dlmon.options.run_options import OPTIONS, RunOptions
-from dlmon.options.script import ScriptRun, UnreadableScript, read_script
+from dlmon.options.script import ScriptRun, UnreadableScript, read_script, shell_command
 from dlmon.records import MachineFacts
 from dlmon.records.sanitize import clean, shown_path
+from dlmon.render.wrap import first_words
 from tui.screens.form import REPEAT_HINT, Field, FormScreen
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines, TextRow, fit
 from tui.widgets.text_field import TextField
@@ -277,20 +279,20 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
     return [("auto", "auto"), ("cpu", "cpu"), *gpus, *every]
 
 
+_ROOM = 58
+"""The cells of a field."""
 _EXAMPLE = "python train.py --epochs 3"
 _FIELDS = (
     Field("command", "Command", _EXAMPLE, hint="The command as you type it in a shell."),
     Field("directory", "Directory", hint="Where the command runs."),
     Field(
-        "name", OPTIONS["name"].label, OPTIONS["name"].unset, hint="What lists call the session."
+        "name",
+        OPTIONS["name"].label,
+        "none: a name to find the session by",
+        hint="What lists call the session.",
     ),
-    Field("repeat", "Repeat", "1", hint=REPEAT_HINT),
-    Field(
-        "alert",
-        OPTIONS["alert"].label,
-        OPTIONS["alert"].unset,
-        hint="Where alerts go, such as https://ntfy.sh/my-topic.",
-    ),
+    Field("repeat", "Repeat", "1 run; 3 show how much runs differ", hint=REPEAT_HINT),
+    Field("alert", OPTIONS["alert"].label, hint=f"Where alerts go, such as {EXAMPLE}."),
 )
 
 
@@ -306,30 +308,37 @@ class ScriptForm(FormScreen[ScriptRun]):
         Binding("down", "earlier(-1)", "Later command", show=False, priority=True),
     ]
 
-    def __init__(self, last: ScriptRun | None = None, earlier: Sequence[str] = ()) -> None:
-        command, directory, *others = _FIELDS
+    def __init__(
+        self, last: ScriptRun | None, earlier: Sequence[str], alerts: AlertSettings
+    ) -> None:
+        command, directory, *others, alert = _FIELDS
+        whose = "none; an address gets" if alerts.chosen(None) is None else "as in config.toml"
+        events = first_words(f"{whose}: {', '.join(alerts.events)}", _ROOM)
+        alert = alert._replace(placeholder=events)
         directory = directory._replace(placeholder=str(shown_path(Path.cwd())))
         self._earlier = ("", *earlier) if last is None else tuple(earlier)
         self._at = 0
         if last is not None:
             command = command._replace(value=shlex.join(last.command))
             directory = directory._replace(value=last.directory or "")
-        super().__init__("My script", (command, directory, *others))
+        super().__init__("My script", (command, directory, *others, alert))
 
-    def read(self, typed: dict[str, str], submitted: bool) -> tuple[ScriptRun | None, str, bool]:
+    def read(
+        self, typed: dict[str, str], submitted: bool
+    ) -> tuple[ScriptRun | None, str, Mapping[str, str]]:
+        line = f"$ {clean(shell_command({**typed, 'command': typed['command'] or _EXAMPLE}))}"
         try:
             run = read_script(typed)
         except UnreadableScript as error:
             if submitted:
                 self.query_one(f"#{error.field}").focus()
             elif error.field == "command":
-                return None, f"$ dlmon exec -- {clean(typed['command'])}", False
-            return None, as_sentence(clean(str(error))), True
+                return None, line, {}
+            return None, line, {error.field: as_sentence(clean(str(error)))}
         if run is not None:
-            return run, f"$ {clean(run.command_line)}", False
-        if submitted:
-            return None, f"Type what is to be run, such as {_EXAMPLE}.", True
-        return None, f"$ dlmon exec -- {_EXAMPLE}", False
+            return run, f"$ {clean(run.command_line)}", {}
+        problem = f"Type what is to be run, such as {_EXAMPLE}."
+        return None, line, {"command": problem} if submitted else {}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer earlier commands in the field of the command, if there are any."""

@@ -1,7 +1,8 @@
-"""A form over a screen; below it stands what the typed text means, or what is wrong."""
+"""A form over a screen; below its fields stands what the typed text means."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -65,6 +66,7 @@ class FormScreen(Dialog[Result]):
                     # What is typed is added to it.
                     text_field.select_on_focus = False
                     yield text_field
+                yield Static(id=f"{field.name}-problem", classes="problem")
             yield Static(id="summary")
             if any(field.hint for field in self._fields):
                 yield Static(id="hint")
@@ -79,8 +81,10 @@ class FormScreen(Dialog[Result]):
         for line in self.query("#hint").results(Static):
             line.update(Content(hints.get(getattr(self.focused, "id", "") or "", "")))
 
-    def read(self, typed: dict[str, str], submitted: bool) -> tuple[Result | None, str, bool]:
-        """Return the result of the fields, a sentence about it, and whether a field is wrong.
+    def read(
+        self, typed: dict[str, str], submitted: bool
+    ) -> tuple[Result | None, str, Mapping[str, str]]:
+        """Return the result of the fields, a sentence about it, and what is wrong in which field.
 
         A field that is still being typed is not wrong before it is submitted.
         """
@@ -91,10 +95,14 @@ class FormScreen(Dialog[Result]):
             field.name: self.query_one(f"#{field.name}", TextField).value.strip()
             for field in self._fields
         }
-        answer, text, wrong = self.read(typed, submitted)
-        summary = self.query_one("#summary", Static)
-        summary.update(Content(text))
-        summary.set_class(wrong, "-wrong")
+        answer, text, problems = self.read(typed, submitted)
+        self.query_one("#summary", Static).update(Content(text))
+        for field in self._fields:
+            problem = problems.get(field.name, "")
+            self.query_one(f"#{field.name}").set_class(bool(problem), "-wrong")
+            line = self.query_one(f"#{field.name}-problem", Static)
+            line.display = bool(problem)
+            line.update(Content(f"! {problem}"))
         return answer
 
     def on_input_changed(self, event: Input.Changed) -> None:

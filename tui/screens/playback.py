@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -147,11 +148,13 @@ class SeekScreen(FormScreen[float]):
     def on_mount(self) -> None:
         self.set_focus(self.query_one(TextField))
 
-    def read(self, typed: dict[str, str], submitted: bool) -> tuple[float | None, str, bool]:
+    def read(
+        self, typed: dict[str, str], submitted: bool
+    ) -> tuple[float | None, str, Mapping[str, str]]:
         try:
-            return read_moment(typed["moment"]), HOW_TO_SAY, False
+            return read_moment(typed["moment"]), HOW_TO_SAY, {}
         except ValueError:
-            return None, HOW_TO_SAY, submitted
+            return None, HOW_TO_SAY, {"moment": "that is no time"} if submitted else {}
 
 
 class PlaybackControls(BaseScreen):

@@ -147,13 +147,14 @@ class LabelForm(FormScreen[label.Label]):
         note = Field("note", "Note", value=before.note or "")
         super().__init__(clean(recording, label.LONGEST_NAME), (name, note))
 
-    def read(self, typed: dict[str, str], submitted: bool) -> tuple[label.Label | None, str, bool]:
+    def read(
+        self, typed: dict[str, str], submitted: bool
+    ) -> tuple[label.Label | None, str, Mapping[str, str]]:
         name, note = typed["name"], typed["note"]
-        problem = label.refuse_name(name) if name else None
-        problem = problem or label.refuse_note(note)
-        if problem is not None:
-            return None, clean(problem), True
-        return label.Label(name or None, note or None), HINT, False
+        refused = {"name": label.refuse_name(name) if name else None}
+        refused["note"] = label.refuse_note(note)
+        problems = {field: clean(text) for field, text in refused.items() if text is not None}
+        return None if problems else label.Label(name or None, note or None), HINT, problems
 
 
 class SessionsScreen(ExportControls, FilteredScreen):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -383,14 +383,20 @@ class SweepForm(FormScreen[Plan]):
         super().__init__(f"Sweep {workload}", _FIELDS)
         self._plan_of = plan
 
-    def read(self, typed: dict[str, str], submitted: bool) -> tuple[Plan | None, str, bool]:
+    def read(
+        self, typed: dict[str, str], submitted: bool
+    ) -> tuple[Plan | None, str, Mapping[str, str]]:
         vary = typed["vary"].split()
         try:
             repeats = whole_number_of("the number of runs")(typed["repeats"] or "1")
-            if not (vary or repeats > 1 or submitted):
-                return None, HINT, False
+        except UnreadableOption as error:
+            return None, HINT, {"repeats": clean(str(error))}
+        if not (vary or repeats > 1 or submitted):
+            return None, HINT, {}
+        try:
             plan = self._plan_of(vary, repeats)
         except (SweepError, UnreadableOption) as error:
             # A word without its = is still being typed.
-            return None, clean(str(error)), submitted or not vary or "=" in vary[-1]
-        return plan, plan_text(plan), False
+            is_wrong = submitted or not vary or "=" in vary[-1]
+            return None, HINT, {"vary": clean(str(error))} if is_wrong else {}
+        return plan, plan_text(plan), {}

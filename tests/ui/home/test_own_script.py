@@ -122,6 +122,25 @@ async def test_what_cannot_be_run_is_one_sentence_in_the_form(launched):
         await until(pilot, lambda: isinstance(app.screen, HomeScreen))
 
 
+async def test_what_is_wrong_stands_below_its_field_and_the_command_stays(launched):
+    app, _, _ = launched
+    async with app.run_test(size=(80, 24)) as pilot:
+        await open_form(app, pilot)
+        app.focused.value = sys.executable
+        for name, typed, problem in (
+            ("directory", "/no/such", "! There is no directory /no/such."),
+            ("repeat", "many", "! Repeat takes a whole number from 1 to 1,000, not many."),
+        ):
+            field = app.screen.query_one(f"#{name}")
+            field.value = typed
+            await until(pilot, lambda said=problem: said in screen_text(app))
+            rows = screen_text(app).splitlines()
+            (row,) = (number for number, text in enumerate(rows) if problem in text)
+            assert typed in rows[row - 1]
+            assert f"--{name} {typed} -- {sys.executable}" in " ".join(screen_text(app).split())
+            field.value = ""
+
+
 async def test_a_script_is_repeated_as_a_sweep(launched):
     app, jobs, _ = launched
     async with app.run_test(size=(120, 40)) as pilot:

@@ -86,11 +86,14 @@ _LEAST_CPU_HEIGHT = 4
 _MOST_CPU_BELOW = 8
 # From this height on, the CPU's chart has a row with the memory over time.
 _TALL_CPU = 10
-# A lower column has one row each for cores and meters; a higher one has more rows for cores.
-_LOW, _HIGH = 12, 28
+# A column below the first has one row each for cores and meters, below the second no frame around
+# the GPUs; one from the third on has more rows for cores.
+_LOWEST, _LOW, _HIGH = 10, 12, 28
 _MOST_CORES = {"low": 1, "": 4, "high": 8}
 # The curves of a GPU with much room, besides its utilisation and memory.
 _CURVES = ("power", "temp")
+# From this width on, two rows of them are uneven: the lower one has what changes slowly.
+_LEAST_UNEVEN, _UNEVEN, _BESIDE_GPU = 160, "2fr 1fr", ("power", "memory", "temp")
 _CURVES_BELOW = ("power", "clock")
 """Those below the charts of a run, whose time depends on the clock."""
 _FRAME = 2
@@ -117,6 +120,7 @@ class MachineLayout:
         columns: the columns of the grid of these charts.
         rows: whether the GPUs have a row each instead of charts.
         gpus_height: the height of that grid, or of the rows, as a style sheet has it.
+        row_heights: the heights of the rows of that grid, in turns.
         top_height: the height of CPU and cores.
         processes_height: the height of the processes.
         cpu: whether the CPU has a chart.
@@ -133,6 +137,7 @@ class MachineLayout:
     rows: bool = False
     per_gpu: int = 1
     gpus_height: str = "1fr"
+    row_heights: str = "1fr"
     top_height: str | None = None
     processes_height: str = "1fr"
     cpu: bool = True
@@ -156,10 +161,15 @@ def panel_layout(
     """
     if width >= _WIDE and height >= _LEAST_WIDE_HEIGHT:
         return _wide_layout(width, height - 1, gpus, processes, per_gpu)
-    size = "low" if height < _LOW else "high" if height >= _HIGH else ""
+    size = "low" if height < _LOWEST else "high" if height >= _HIGH else ""
+    size = "tight" if _LOWEST <= height < _LOW else size
     room = height - side_rows
-    rows = (gpus if gpus <= 4 else -(-gpus // 2)) + (0 if size == "low" else _FRAME) if gpus else 0
-    has_cpu = room - rows >= _LEAST_TILE_HEIGHT
+    frame = 0 if height < _LOW else _FRAME
+    rows = (gpus if gpus <= 4 else -(-gpus // 2)) + frame if gpus else 0
+    has_cpu = room - rows >= (_LEAST_CPU_HEIGHT if size == "tight" else _LEAST_TILE_HEIGHT)
+    if size == "low" and not has_cpu and room - rows > 1:
+        # The cores and the figures have the rows that no chart needs.
+        size = "tight"
     columns = grid_columns(max(1, gpus), width, room // 2) if gpus <= MOST_CHARTS else 0
     if not columns:
         most = str(min(rows, room))
@@ -209,8 +219,9 @@ def _wide_gpus(
         for columns, least in ((2, _LEAST_TWO_ROWS), (4, _LEAST_FOUR)):
             tall = room // (gpus * per_gpu // columns)
             if tall >= least and width // columns >= _LEAST_PAIR // 2:
+                heights = _UNEVEN if columns == 2 and width >= _LEAST_UNEVEN else "1fr"
                 layout = MachineLayout("wide", per_gpu * gpus, columns, per_gpu=per_gpu)
-                return layout, room
+                return replace(layout, row_heights=heights), room
     columns = grid_columns(gpus, width, room, _LEAST_PAIR) if gpus <= MOST_CHARTS else 0
     if columns and room // -(-gpus // columns) >= _LEAST_PAIR_HEIGHT:
         return MachineLayout("wide", 2 * gpus, 2 * columns, per_gpu=2), room
@@ -462,6 +473,8 @@ class MachineCharts(Widget):
         if per_gpu == 1:
             return [*(partial(gpu_reading, gpu=gpu) for gpu in gpus), memory_reading]
         labels = ("memory", *_CURVES)[: per_gpu - 1]
+        if self.machine_layout.row_heights == _UNEVEN:
+            labels = _BESIDE_GPU
         readers: list[TileReader] = []
         for gpu in gpus:
             readers.append(partial(gpu_reading, gpu=gpu, charted=labels))
@@ -479,8 +492,8 @@ class MachineCharts(Widget):
         width, height = size or self.app.size - (0, 1)
         side_rows = 0
         if width < _WIDE or height < _LEAST_WIDE_HEIGHT:
-            most = _MOST_CORES["low" if height < _LOW else "high" if height >= _HIGH else ""]
-            parts = (self._cores, most), (self._meters, 1 if height < _LOW else 2)
+            most = _MOST_CORES["low" if height < _LOWEST else "high" if height >= _HIGH else ""]
+            parts = (self._cores, most), (self._meters, 1 if height < _LOWEST else 2)
             side_rows = 1 + sum(min(most, part.rows_needed(width - 2)) for part, most in parts)
         self.about.is_low = width >= _WIDE and height < _LEAST_FOR_TWO_ROWS
         height -= self.about.rows_needed(width - 2) - 1
@@ -534,6 +547,7 @@ class MachineCharts(Widget):
         self._grid.styles.height = layout.gpus_height if has_top else "1fr"
         self._grid.styles.layout = "grid" if layout.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = layout.columns
+        self._grid.styles.grid_rows = layout.row_heights
         for name in ("column", "wide", "low", "high", "short", "bare", "meters"):
             self.set_class(name in (layout.arrangement, layout.size), f"-{name}", update=False)
         self._cores.set_class(not is_column, "panel", update=False)

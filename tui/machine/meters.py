@@ -70,11 +70,14 @@ def meters_side_by_side(
     label: int = 0,
     *,
     stale: bool = False,
+    longest_bar: int = _LONGEST_BAR,
 ) -> list[TextRow]:
     """Return figures in columns of one width, in the order of reading: row by row."""
     column_width = (width - _GAP * (columns - 1)) // columns
     meters = (
-        meter_rows(figures[first::columns], column_width, label, stale=stale)
+        meter_rows(
+            figures[first::columns], column_width, label, stale=stale, longest_bar=longest_bar
+        )
         for first in range(min(columns, len(figures)))
     )
     gap: TextRow = ((" " * _GAP, PLAIN),)
@@ -85,7 +88,12 @@ def meters_side_by_side(
 
 
 def meter_rows(
-    figures: Sequence[Figure], width: int, label: int = 0, *, stale: bool = False
+    figures: Sequence[Figure],
+    width: int,
+    label: int = 0,
+    *,
+    stale: bool = False,
+    longest_bar: int = _LONGEST_BAR,
 ) -> list[TextRow]:
     """Return figures in rows of exactly `width` cells, with aligned bars.
 
@@ -93,7 +101,7 @@ def meter_rows(
     """
     label = max((label, *(cell_len(figure.label) + 1 for figure in figures)))
     with_bars = [cell_len(figure.text) for figure in figures if figure.fraction is not None]
-    bar_cells = min(_LONGEST_BAR, width - label - 1 - max(with_bars, default=0))
+    bar_cells = min(longest_bar, width - label - 1 - max(with_bars, default=0))
     rows = [_meter(figure, label, bar_cells, width) for figure in figures]
     return [tuple((text, MUTED) for text, _ in row) for row in rows] if stale else rows
 
@@ -132,7 +140,8 @@ _CURVE_LABELS = 14
 class CoreRows(GrowingLines):
     """Every core in even rows; nothing is repainted for less than half a cell of a bar.
 
-    With `has_histories`, up to 16 cores have a curve in place of a bar if there is room.
+    With `has_histories`, up to 16 cores have a curve in place of a bar if there is room, and once
+    half of it is filled.
     """
 
     MOST_ROWS = 8
@@ -182,19 +191,17 @@ class CoreRows(GrowingLines):
                 Figure(f"{word}{number:>2}", f"{pct:>3} %", pct / 100, busy_level(pct))
                 for number, pct in enumerate(cores)
             ]
-            return meters_side_by_side(bars, columns, width, stale=self._stale)
+            return meters_side_by_side(bars, columns, width, stale=self._stale, longest_bar=width)
         rows = core_columns(cores, width, height)
         return [tuple((text, MUTED) for text, _ in row) for row in rows] if self._stale else rows
 
     @property
     def scale(self) -> str:
         """The limits of each core's curve; the highest figure, where cores have none of theirs."""
-        cores, (width, height) = len(self._cores), self.size
-        if not self._has_curves(width, height):
-            has_figures = not cores or self._stale or self._has_bars(width, height)
-            return "" if has_figures else f"busiest {max(self._cores)} %"
-        rows = -(-cores // _bars_per_row(cores, width, height))
-        return "each from 0 to 100 %" if height // rows > 1 else ""
+        if self._has_curves(*self.size):
+            return "each from 0 to 100 %"
+        has_figures = not self._cores or self._stale or self._has_bars(*self.size)
+        return "" if has_figures else f"busiest {max(self._cores)} %"
 
     def _has_bars(self, width: int, height: int) -> bool:
         """Return whether each core has a bar with its figure."""
@@ -203,11 +210,14 @@ class CoreRows(GrowingLines):
         return 0 < cores <= min(_MOST_BARS, most)
 
     def _has_curves(self, width: int, height: int) -> bool:
-        """Return whether each core has a curve in place of a bar."""
+        """Return whether each core has a curve in place of a bar: in one row, a bar says more."""
         cores = len(self._cores)
         if not self.has_histories or not 0 < cores <= _MOST_BARS or height < 1:
             return False
-        return width // _bars_per_row(cores, width, height) >= _ROOM_FOR_WORD
+        columns = _bars_per_row(cores, width, height)
+        half = (width // columns - _GAP - _CURVE_LABELS) * COLUMNS_PER_CELL // 2
+        is_tall = height // -(-cores // columns) > 1
+        return is_tall and width // columns >= _ROOM_FOR_WORD and len(self._histories) >= half
 
     def _curves(self, columns: int, width: int, height: int) -> list[TextRow]:
         """Return a curve of each core's newest samples, with its number and its present value."""

@@ -43,14 +43,18 @@ def test_few_cores_have_a_bar_each_and_many_their_numbers_alone():
     assert re.match(" 0 ━+╸?─+  50 %   1 ", cores([50] * 8, 68, 2)[0])
 
 
-def test_with_histories_each_core_has_a_curve_up_to_its_present_value():
+def test_each_core_has_a_curve_up_to_its_present_value_once_half_of_it_is_filled():
     widget = CoreRows()
     widget.has_histories = True
-    for busy in (0, 0, 100, 100):
+    widget._cores = (100, 50)
+    assert "━" in texts(widget.draw(40, 4), 40, 4)[0]
+    for busy in (*[0] * 22, 100, 100):
         widget._cores = (busy, 50)
         widget._histories.append(widget._cores)
     first, below, second, _ = texts(widget.draw(40, 4), 40, 4)
     assert re.fullmatch("core  0 +[^ ] 100 %", first.replace("⠀", " "))
+    # In one row, four heights tell less than a bar.
+    assert "━" in texts(widget.draw(40, 2), 40, 2)[0]
     assert "core" not in below
     assert second.startswith("core  1 ")
 

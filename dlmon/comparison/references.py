@@ -359,6 +359,18 @@ def find_match(conditions: Conditions, defaults: Conditions) -> Match | None:
     return Match(ways[best], best)
 
 
+def fastest_published(conditions: Conditions, defaults: Conditions) -> Published | None:
+    """Return the fastest published time that compares with a run under these conditions."""
+    rows = (
+        row
+        for row in published(defaults.workload)
+        for metric in (STEP_MS if row.metric.endswith("_ms") else row.metric,)
+        for of_metric in (published_metrics(metric, conditions.mode).get(row.metric),)
+        if of_metric is not None and not published_differences(row, conditions, defaults, of_metric)
+    )
+    return min(rows, key=lambda row: row.value, default=None)
+
+
 def _changes(conditions: Conditions, wanted: Conditions) -> Changes:
     names = ("batch_size", "epochs", "data", "mode", "precision", "devices")
     return tuple(

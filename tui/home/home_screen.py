@@ -60,8 +60,10 @@ class CommandLine(Static):
 _BROAD = 160
 # The border and the headings of the recent sessions.
 _FRAME_ROWS = 3
-# The columns of a border and its padding, and the rows from which workloads get more than one.
-_FRAME_COLUMNS, _LEAST_REST = 4, 28
+# The columns of a border and its padding, the least rows of the workloads, and the rows beside
+# which they get half of the rest.
+_FRAME_COLUMNS, _LEAST_NAMES, _LEAST_REST = 4, 4, 20
+_WITH_FACTS = "Workloads: parameters, fastest published time"
 
 
 class HomeScreen(BaseScreen, inherit_bindings=False):
@@ -78,7 +80,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         Binding("enter", "launch", "Run", priority=True, tooltip="Run or open what is chosen"),
         Binding("tab", "next_panel", "Next", priority=True, tooltip="Next panel or field"),
         Binding("escape", "pick", "List", priority=True, tooltip="Go back to the workloads"),
-        Binding("E", "edit_script", "Edit", tooltip="Change the command of the script, and run it"),
+        hidden("E", "edit_script", "My script", "Change the command of my script, and run it"),
         replace(FILTER, priority=True),
         SESSIONS,
         Binding("h", "app.hosts", "Hosts", tooltip="Watch other machines over ssh"),
@@ -121,6 +123,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._results: Mapping[str, list[SessionEntry]] = {}
         self._last: dict[str, SessionEntry | None] = {}
         self._last_options: RunOptions | None = None
+        self._published: dict[str, tuple[str, str]] = {}
         self._script = ScriptPanel(id="script")
         self._filter = FilterField()
         self._list = WorkloadList(self._workloads, id="workloads")
@@ -159,12 +162,14 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     async def _complete(self) -> None:
         if not self.is_attached:  # closed before the first paint
             return
+        from dlmon.figures.comparison.earlier_runs import published_in_brief
         from dlmon.remote.host_names import GROUP_MARK, configured_hosts
         from tui.home.about_workload import AboutWorkload
         from tui.home.recent_list import RecentList
         from tui.home.run_form import RunForm
         from tui.machine.machine import MachinePanel
 
+        self._published = {w.name: published_in_brief(w) for w in self._workloads}
         self._about = AboutWorkload(id="about")
         self._machine = MachinePanel(self._make_source())
         self._machine.border_title = "This machine"
@@ -214,13 +219,15 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self._arrange()
 
     def _show_names(self, last: Mapping[str, str]) -> None:
-        """Show the workloads, with their parameters and the time of the last run here."""
-        facts = {
-            workload.name: f"{units.millions(workload.parameters):>6} parameters"
-            + (f" · last here {last[workload.name]}" if last.get(workload.name) else "")
-            for workload in self._workloads
-        }
-        self._names.show("Workloads", facts, f"{len(facts)}, / chooses one")
+        """Show the workloads, each with its last time here, or the device of its published one."""
+        facts = {}
+        for workload in self._workloads:
+            time, device = self._published.get(workload.name, ("", ""))
+            here = last.get(workload.name)
+            texts = (f"{here} here", time) if here else (time, device)
+            parameters = units.millions(workload.parameters)
+            facts[workload.name] = f"{parameters:>6}  {', '.join(filter(None, texts))}"
+        self._names.show("Workloads", facts, f"{len(facts)} workloads, / filters them")
 
     @property
     def _is_choosing(self) -> bool:
@@ -239,9 +246,13 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         self.set_class(self._is_choosing, "-choosing")
         self._pick.display = self._is_choosing
         self._names.display = not self._is_choosing
-        most = max(1, (self.size.height - _LEAST_REST) // 2)
-        rows = self._names.rows_in(self.size.width - _FRAME_COLUMNS)
-        self._names.styles.height = _FRAME_ROWS - 1 + min(most, rows)
+        most = max(_LEAST_NAMES, (self.size.height - _LEAST_REST) // 2)
+        width = self.size.width - _FRAME_COLUMNS
+        rows = self._names.rows_with_facts(width)
+        self._names.border_title = _WITH_FACTS if rows <= most else "Workloads"
+        if rows > most:
+            rows = min(most, self._names.rows_of_names(width))
+        self._names.styles.height = _FRAME_ROWS - 1 + rows
         if self._is_complete:
             run, here = self._beside
             here.display = self.size.width >= _BROAD or not self._is_choosing
@@ -336,7 +347,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
     def _choice(self) -> tuple[str, Callable[[], None]]:
         """What Enter does where the focus is: its name, and the function."""
         if self.focused is self._script:
-            return "Run" if self._script.script else "Script", self._run_script
+            return "Run" if self._script.script else "My script", self._run_script
         if self._is_complete and self.focused is self._recent:
             return "Open", self._open_recent
         if self._is_complete and self.focused is self._hosts:

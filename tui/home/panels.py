@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
 
@@ -23,7 +23,7 @@ from tui.widgets.lines import (
     shows,
 )
 
-_NO_SCRIPT = "run your own script"
+_NO_SCRIPT = "type its command, and run it"
 _UNCHANGED = "it runs unchanged, dlmon watches it"
 _APART = 4
 
@@ -56,23 +56,30 @@ class ScriptPanel(FocusableLines):
 
 
 class NamesPanel(FocusableLines):
-    """Names in a row, as many as fit; in a higher panel in columns, each with its facts."""
+    """Names in columns, each with its facts; without the room for that, the names alone."""
 
     _facts: Mapping[str, str] = {}
 
     def rows(self, width: int, height: int, facts: Mapping[str, str]) -> list[TextRow]:
         names = [clean(name) for name in facts]
-        if height <= 1:
-            return [fitting(tuple((name, PLAIN) for name in names), width)]
         longest, cells = self._cells(facts)
-        count = self.rows_in(width)
-        rows: list[TextRow] = [()] * min(count, height)
+        count = self.rows_with_facts(width)
+        if count > height:
+            return self._names_alone(names, width)[:height]
+        rows: list[TextRow] = [()] * count
         for number, (name, text) in enumerate(zip(names, facts.values(), strict=True)):
-            if (line := number % count) < height:
-                gap = " " * _APART if rows[line] else ""
-                room = cells - _APART - longest - 2
-                runs = ((gap + fit(name, longest + 2), PLAIN), (fit(text, room), MUTED))
-                rows[line] = (*rows[line], *runs)
+            line = number % count
+            gap = " " * _APART if rows[line] else ""
+            room = cells - _APART - longest - 2
+            runs = ((gap + fit(name, longest + 2), PLAIN), (fit(text, room), MUTED))
+            rows[line] = (*rows[line], *runs)
+        return rows
+
+    def _names_alone(self, names: Sequence[str], width: int) -> list[TextRow]:
+        rows: list[TextRow] = []
+        while names:
+            rows.append(fitting(tuple((name, PLAIN) for name in names), width))
+            names = names[max(1, len(rows[-1])) :]
         return rows
 
     def _cells(self, facts: Mapping[str, str]) -> tuple[int, int]:
@@ -80,10 +87,14 @@ class NamesPanel(FocusableLines):
         longest = max(map(cell_len, facts), default=0)
         return longest, longest + 2 + max(map(cell_len, facts.values()), default=0) + _APART
 
-    def rows_in(self, width: int) -> int:
-        """Return the number of rows that all names and their facts take."""
+    def rows_with_facts(self, width: int) -> int:
+        """Return the rows that all names take with their facts."""
         columns = max(1, (width + _APART) // self._cells(self._facts)[1])
         return max(1, -(-len(self._facts) // columns))
+
+    def rows_of_names(self, width: int) -> int:
+        """Return the rows that all names take without their facts."""
+        return len(self._names_alone([*self._facts], width))
 
     def show(self, title: str, facts: Mapping[str, str], note: str) -> None:
         """Show names, each with its facts, and a note in the border."""

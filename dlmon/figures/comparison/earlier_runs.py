@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dlmon.comparison.compared_run import (
     RunFigures,
     timing_by,
 )
 from dlmon.comparison.conditions import Conditions, with_defaults
-from dlmon.comparison.references import Match, find_match
+from dlmon.comparison.references import Match, fastest_published, find_match
 from dlmon.comparison.same_script import is_same_work
+from dlmon.figures import units
 from dlmon.figures.session.compared_figure import mode_of, timing_of_result
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run_options import RunOptions, as_typed, in_words
+from dlmon.quantities import BY_KEY, STEP_MS
 from dlmon.records import (
     Result,
     SessionHeader,
@@ -116,4 +118,19 @@ def comparable_text(match: Match | None, *, typed: bool = False) -> str:
     return f"none comparable; {match.count} with {options}"
 
 
-# ---- cost, energy and use of the hardware ----
+def published_in_brief(workload: Workload) -> tuple[str, str]:
+    """Return the fastest published time of a workload, and its device or the options it needs.
+
+    4.00 s/epoch, GTX 1080 Ti.
+    """
+    defaults = default_conditions(workload)
+    match = find_match(defaults, defaults)
+    changes: dict[str, Any] = dict(match.changes) if match is not None else {}
+    row = fastest_published(replace(defaults, **changes), defaults)
+    if row is None:
+        return "none comparable", ""
+    is_step = row.metric.endswith("_ms")
+    time = units.milliseconds(row.value) if is_step else units.seconds(row.value)
+    device = units.device(row.device).removeprefix("NVIDIA ").partition(" (")[0]
+    options = in_words(changes) if len(changes) < 2 else "other options"
+    return f"{time}/{BY_KEY[STEP_MS if is_step else row.metric].per}", options or device

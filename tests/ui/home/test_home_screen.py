@@ -269,7 +269,7 @@ async def test_tab_goes_through_the_panels_and_enter_does_what_the_footer_says(
         write_log(log_dir, records, f"run-{number}")
     async with show_home((120, 40)) as shown:
         for focused, does in (
-            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "Script")),
+            *(("options-first", "Train"), ("hosts", "Hosts"), ("script", "My script")),
             *(("recent", "Open"), ("workloads", "Train")),
         ):
             await press(shown, "tab")
@@ -346,7 +346,7 @@ async def test_the_last_script_is_run_by_enter_and_a_log_does_not_tell_it(show_h
     header = replace(header, workload="evil.py", command=("evil.py",))
     write_log(log_dir, [header, *rest], "from-anybody")
     async with show_home((80, 24)) as shown:
-        assert "E  run your own script" in shown.text
+        assert "E  type its command, and run it" in shown.text
         assert "⏎ Run " not in shown.text
         remember_script(("python", "train.py", "--name", "a b"), "/work")
         shown.screen.on_screen_resume()

@@ -11,6 +11,7 @@ from dlmon.figures.comparison.earlier_runs import (
     comparable_text,
     default_conditions,
     match_of_options,
+    published_in_brief,
 )
 from dlmon.options.run_options import OPTIONS, RunOptions
 from workloads.catalog import WORKLOADS
@@ -88,3 +89,17 @@ def test_before_a_launch_the_data_that_will_be_found_are_not_known():
     fasttext = WORKLOADS["imdb-fasttext"]
     assert match_of_options(fasttext, RunOptions()).changes == (("data", "real"),)
     assert match_of_options(fasttext, RunOptions(data="real")).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("workload", "time", "behind"),
+    [
+        ("cifar10-cnn", "4.00 s/epoch", "GTX 1080 Ti"),
+        ("mnist-mlp-small", "52.4 s/run", "Intel i5-6200U"),
+        ("alexnet", "81.0 ms/batch", "gradients"),
+        ("vit-b16", "488 ms/batch", "other options"),
+        ("gpt2-124m", "none comparable", ""),
+    ],
+)
+def test_the_fastest_published_time_has_its_device_or_the_options_it_needs(workload, time, behind):
+    assert published_in_brief(WORKLOADS[workload]) == (time, behind)

@@ -69,8 +69,9 @@ _BAR_CELLS = 12
 TIME_FILLS = {
     **dict.fromkeys(TimePart, "░"),
     TimePart.TRAINING: "█",
-    **dict.fromkeys((TimePart.STARTUP, TimePart.VALIDATION, TimePart.EVALUATION), "▓"),
-    **dict.fromkeys((TimePart.LOADING, TimePart.COMPILING, TimePart.SCRIPT), "▒"),
+    TimePart.STARTUP: "▓",
+    **dict.fromkeys((TimePart.COMPILING, TimePart.SCRIPT), "▒"),
+    **dict.fromkeys((TimePart.VALIDATION, TimePart.EVALUATION), "▞"),
     **dict.fromkeys((TimePart.STALLS, TimePart.BETWEEN_STEPS, TimePart.GAPS), "▚"),
     TimePart.UNKNOWN: "·",
 }

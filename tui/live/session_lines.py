@@ -318,12 +318,16 @@ class BreakdownLine(GrowingLines):
     DEFAULT_CSS = "BreakdownLine { height: auto; padding: 0 2; }"
     MOST_ROWS: ClassVar[int] = 3
 
-    _most_rows = 0
+    _with_step = True
+    _most_rows: tuple[int, bool, int] = (0, True, 0)
 
     def rows_needed(self, width: int) -> int:
-        """Return the most rows needed so far, so that the line doesn't shrink again."""
-        self._most_rows = max(self._most_rows, super().rows_needed(width))
-        return self._most_rows
+        """Return the most rows needed so far in a layout, in which the line never shrinks."""
+        needed, (*layout, most) = super().rows_needed(width), self._most_rows
+        if layout == [width, self._with_step]:
+            needed = max(needed, most)
+        self._most_rows = width, self._with_step, needed
+        return needed
 
     def rows(
         self,
@@ -337,6 +341,7 @@ class BreakdownLine(GrowingLines):
 
         `read_ns` is the time of the cursor's column.
         """
+        self._with_step = with_step
         if not snapshot.time_breakdown or (not snapshot.batches and snapshot.result is None):
             # The start of a run has a panel.
             return []

@@ -219,12 +219,14 @@ class EpochHeadline(Lines):
         first where only one has room.
         """
         timing = timing_of(snapshot)
-        factors = [_sentence(text, width) for text in (nearest, against) if text]
+        compared = _sentence(against, width) if against else ()
+        factors = [_sentence(nearest, width)] if nearest else []
+        factors += [compared] if compared else []
         if timing is None:
             lines = wrapped(why_no_time(snapshot, status), width - _APART, height)
             return [*beside("–  ", lines or [""], MUTED, ACCENT), *factors]
         # What keeps it from being compared is said once.
-        is_said = nearest == INCLUDES_COMPILE and (height >= _LARGE_HEIGHT or not against)
+        is_said = nearest == INCLUDES_COMPILE and (height >= _LARGE_HEIGHT or not compared)
         basis = () if is_said else ((basis_of(snapshot), MUTED),)
         facts = tuple((fact, MUTED) for fact in facts_of_epoch(snapshot))
         if height < _LARGE_HEIGHT:
@@ -247,19 +249,19 @@ class EpochHeadline(Lines):
             ((mark + text + " " * _APART, ACCENT), *row)
             for mark, text, row in zip(marks, digits, figures, strict=True)
         ]
-        return [*rows, _sentence(against, width)]
+        return [*rows, compared]
 
     show = shows(rows)
 
 
 def _sentence(sentence: str, width: int) -> TextRow:
-    """Return a sentence, without its interval and the name of the other if they don't fit."""
+    """Return a sentence, without its interval if that has no room; nothing without the other."""
     text, bracket, interval = sentence.rpartition(" (")
     if not sentence.endswith(")"):
         text, bracket, interval = sentence, "", ""
     if cell_len(text) > width:
-        text = text.partition(" from ")[0]
-    if cell_len(text) > width:
+        if " from " in text:
+            return ()
         text = text.replace(f" {PUBLISHED}", " ")
     runs = ((text, MUTED), (f"{bracket}{interval}".lstrip(), MUTED))
     return fitting(runs[: 2 if interval else 1], width, 1)

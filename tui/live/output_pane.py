@@ -118,6 +118,9 @@ class OutputPane(FollowingLines):
             return [((fit(self._empty, width), MUTED),)]
         rows = self._all_rows(width)
         in_view = self.in_view(len(rows), height)
+        if self._folded and not self._scrolled and self._first_rows[-2] < in_view.start:
+            # Of an alert without room, the beginning tells what happened.
+            in_view = range(self._first_rows[-2], self._first_rows[-2] + height)
         if not self._matches:
             return rows[in_view.start : in_view.stop]
         line = self._matches[self._match]

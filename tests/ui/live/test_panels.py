@@ -15,18 +15,21 @@ from textual.widgets import Static
 from dlmon.figures import units
 from dlmon.figures.session.headline import headline_of
 from dlmon.figures.session.progress import WAITING, step_of
+from dlmon.figures.session.time_breakdown import TIME_FILLS
 from dlmon.log.label import Label
 from dlmon.records import (
     SCRIPT_PHASE,
     Epoch,
     FailureKind,
     Model,
+    Notice,
     Output,
     Phase,
     Status,
     StepParts,
     TimePart,
 )
+from dlmon.render.ascii import plain
 from dlmon.session.gaps import Gap, GapKind
 from dlmon.session.limits.evidence import Evidence, Limit, LimitKind
 from dlmon.session.reasons import NOTHING_SEEN, TOO_SHORT, WATCHED, WATCHED_TOO
@@ -141,6 +144,12 @@ def test_the_time_of_one_epoch_has_no_spread_and_says_that_it_compiled():
 def test_a_published_figure_is_called_so_where_the_word_fits():
     for width, nearest in ((36, NEAREST), (35, "1.017× as slow as GTX 1060")):
         assert shown(EpochHeadline(), TRAINING, NEAREST, width=width, height=2)[1] == nearest
+
+
+def test_a_difference_is_left_out_where_what_it_is_from_has_no_room():
+    unclear = "throughput: no clear difference from the run before"
+    for width, row in ((60, unclear), (36, "")):
+        assert shown(EpochHeadline(), COMPLETED, "", unclear, width=width, height=2)[1] == row
 
 
 # ---- every panel, at every size ----
@@ -339,6 +348,13 @@ def test_after_the_start_nothing_is_folded_and_a_single_message_is_shown_itself(
     assert "gpu_device.cc:0" in shown(OutputPane(), START[:1], (), width=60, height=8)[0]
 
 
+def test_an_alert_that_is_longer_than_the_panel_begins_with_what_happened():
+    alert, pane = Notice(20, "alert: no batch for 60 s (usually 200 ms)"), OutputPane()
+    rows = shown(pane, output("line"), (alert,), width=28, height=1)
+    assert rows == ["▲ alert: no batch for 60 s"]
+    assert texts(pane, 28, 2) == [*rows, "  (usually 200 ms)"]
+
+
 class ScrolledApp(PanelApp):
     """An output pane of five rows."""
 
@@ -411,6 +427,14 @@ def test_the_longest_pause_is_explained_and_the_one_at_the_cursor_instead():
     assert shown(BreakdownLine(), paused, at_start, width=76, height=1) == [here]
 
 
+def test_where_a_panel_takes_the_parts_of_a_step_over_the_time_needs_no_row_for_them():
+    parts = StepParts(1, 1, 100, forward_us=30, backward_us=50)
+    measured, line = replace(TRAINING, judged_parts=parts, gaps=()), BreakdownLine()
+    for with_step, rows in ((True, 2), (False, 1)):
+        line.show(measured, None, with_step)
+        assert line.rows_needed(116) == rows
+
+
 @pytest.mark.parametrize("width", [76, 116, 196])
 def test_all_that_the_bar_of_the_time_shows_is_named_beside_it(width):
     parts = (TimePart.STARTUP, TimePart.COMPILING, TimePart.TRAINING, TimePart.OPENINGS)
@@ -420,7 +444,20 @@ def test_all_that_the_bar_of_the_time_shows_is_named_beside_it(width):
         run = folded(recorded_session()).snapshot(is_over=True) if is_over else TRAINING
         row = shown(BreakdownLine(), replace(run, time_breakdown=spent_s), width=width, height=1)
         _, bar, legend = row[0].split("  ", 2)
-        assert {*bar} == {*legend} & {*"█▓▒░▚·"}
+        assert {*bar} == {*legend} & {*"█▓▒░▞▚·"}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (TimePart.STARTUP, TimePart.COMPILING, TimePart.VALIDATION, TimePart.STALLS),
+        (TimePart.STARTUP, TimePart.LOADING, TimePart.COMPILING, TimePart.EVALUATION),
+        (TimePart.STARTUP, TimePart.VALIDATION, TimePart.BETWEEN_STEPS, TimePart.CHECKPOINT),
+    ],
+)
+def test_parts_that_often_stand_in_one_bar_have_fills_of_their_own(others):
+    parts = (*others, TimePart.TRAINING, TimePart.UNKNOWN)
+    assert len({plain(TIME_FILLS[part]) for part in parts}) == len(parts)
 
 
 # ---- of a run that failed, is over, or never trained ----
@@ -460,7 +497,8 @@ def test_what_the_interpreter_says_of_its_script_is_said_once():
 def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
     model = replace(FAILED.model, batch_size=batch_size)
     rows = rows_of(failed("memory ran out", FailureKind.OUT_OF_MEMORY, ["x"], model=model))
-    memory = "▌ OUT OF MEMORY  memory ran out, GPU 0 last held 4.7 of 6.0 GiB"
+    held = "GPU 0 last held 4.7 of 6.0 GiB, without what was asked for"
+    memory = f"▌ OUT OF MEMORY  memory ran out, {held}"
     assert rows == [memory, *([f"▌ → use a smaller batch than {batch_size}"] * tries)]
 
 

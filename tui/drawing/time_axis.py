@@ -73,6 +73,12 @@ class TimeAxis:
         start_ns = self.end_ns - self.count * self.column_ns
         return replace(self, start_ns=start_ns, elapsed=self.count)
 
+    def in_columns(self, count: int) -> TimeAxis:
+        """Return the axis of the same time in fewer columns, of any width."""
+        column_ns = -(-self.count * self.column_ns // count)
+        elapsed = -(-self.elapsed * self.column_ns // column_ns)
+        return TimeAxis(self.start_ns, column_ns, count, elapsed)
+
     def columns(self, series: Series) -> tuple[float | None, ...]:
         """Return a series along this axis; a column that has not elapsed is a gap."""
         values = series.columns(self.start_ns, self.column_ns, self.elapsed)
@@ -241,12 +247,13 @@ ZOOM_NOTE_S = 5.0
 
 @record(frozen=True)
 class RunSpan:
-    """The time span of a run, and the sampling interval of its sensors."""
+    """The time span of a run, the sampling interval of its sensors, and for how long it stands."""
 
     start_ns: int
     end_ns: int
     is_running: bool
     interval_ns: int = _SECOND_NS
+    stalled_ns: int = 0
 
     @property
     def settled_ns(self) -> int:
@@ -278,7 +285,8 @@ class TimeWindow:
     """The visible part of a run, and its cursor.
 
     Attributes:
-        view: its length; None for the last minute of a running session, all of a finished one.
+        view: its length; None for the last minute of a running session, for more of one that
+            stands, and for all of a finished one.
         start_ns: its start; None if it follows the run.
         cursor_ns: the instant of the cursor; None without one.
         length_ns: its length in place of a view, such as that of an epoch.
@@ -290,8 +298,11 @@ class TimeWindow:
     length_ns: int | None = None
 
     def shown_view(self, run: RunSpan) -> ViewLength:
-        """Return the view, or its default for a run."""
-        return self.view or (ViewLength.MINUTE if run.is_running else ViewLength.WHOLE)
+        """Return the view, or its default for a run: if that stands, from well before it did."""
+        lengths = (ViewLength.MINUTE, ViewLength.TEN_MINUTES) if run.is_running else ()
+        least_s = 2 * run.stalled_ns / _SECOND_NS
+        long_enough = (view for view in lengths if view.value >= least_s)
+        return self.view or next(long_enough, ViewLength.WHOLE)
 
     def axis(self, run: RunSpan, count: int) -> TimeAxis:
         """Return the axis of `count` columns that shows the window."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from rich.cells import cell_len
+
 from dlmon.figures import units
 from dlmon.figures.report.curves import curve_of, metric_in_words
 from dlmon.figures.session.framework_memory import memory_text
@@ -12,11 +14,11 @@ from dlmon.figures.session.phases import doing_text
 from dlmon.figures.session.progress import throughput_texts
 from dlmon.figures.session.tables import newest_text, value_text
 from dlmon.figures.value_axis import fitted_bottom, grown_top, short_number
-from dlmon.records import Alert, Status
+from dlmon.records import Alert, FailureKind
 from dlmon.session.gaps import GapKind
 from dlmon.session.learning import LEAST_CHANGE, LOSS, Learning, Metric
 from dlmon.session.session import Session
-from dlmon.session.snapshot import PhaseSpan, Snapshot
+from dlmon.session.snapshot import PhaseSpan, Snapshot, is_stalled
 from dlmon.session.source import SessionSource
 from dlmon.statistics.series import Series
 from tui.drawing.plot import COLUMNS_PER_CELL, braille_rows
@@ -34,6 +36,8 @@ from tui.metrics.curve_chart import HUES, CurveChart, picture_of, title_of
 from tui.screens.chart_screen import ChartsScreen
 from tui.widgets.chart import Chart, ChartPicture
 
+NEED_MEMORY = (FailureKind.OUT_OF_MEMORY, FailureKind.KILLED)
+"""The failures that memory may have caused."""
 _BUCKET_NS = 1_000_000_000
 _THROUGHPUT = "Throughput"
 
@@ -54,8 +58,11 @@ class TimeChartsScreen(ChartsScreen):
         self._machine = MachineCharts(below=True, id="machine")
         self._top, self._bottom = 0.0, 0.0
         self._fits_axis = False
+        self._stalled_ns = 0
 
     def paint_charts(self, snapshot: Snapshot) -> None:
+        stands = self._source.running and is_stalled(snapshot.overdue_s, snapshot.regular_steps)
+        self._stalled_ns = int((snapshot.overdue_s or 0.0) * 1e9) if stands else 0
         axis = self.window.axis(self.run, self.plot_columns)
         cursor = self.window.cursor_column(axis)
         view = self.charted_view(snapshot)
@@ -81,7 +88,8 @@ class TimeChartsScreen(ChartsScreen):
     def run(self) -> RunSpan:
         session = self._source.session
         interval_ns = int(session.machine.interval_s * 1e9)
-        return RunSpan(session.header.t, self._source.now(), self._source.running, interval_ns)
+        span = session.header.t, self._source.now(), self._source.running, interval_ns
+        return RunSpan(*span, self._stalled_ns)
 
     @property
     def read_time_ns(self) -> tuple[int, int] | None:
@@ -265,7 +273,7 @@ def machine_view(source: SessionSource, snapshot: Snapshot) -> MachineView:
         goes_on=source.running,
         is_here=source.is_here and source.running,
         ranks=session.trainers.ranks,
-        has_failed=snapshot.result is not None and snapshot.result.status == Status.FAILED,
+        needs_memory=snapshot.result is not None and snapshot.result.failure in NEED_MEMORY,
     )
 
 
@@ -311,12 +319,11 @@ class LossChart(CurveChart):
             if below.cursor is not None:
                 right, trend = f"{cursor_label}  {_text_at(metric, axis, below.cursor)}", ""
             following = next_metric(learning, name)
-            number = (
-                f"O shows {metric_in_words(following)}"
-                if following not in (None, name, beside)
-                else ""
-            )
-            self.set_titles(title, number, right, (trend,) if trend else (), ruler)
+            if following not in (None, name, beside):
+                hinting = f"{title}  O shows {metric_in_words(following)}"
+                has_room = cell_len(f"{right}  {trend}") <= self.room_beside(hinting)
+                title = hinting if has_room else title
+            self.set_titles(title, right=right, more=(trend,) if trend else (), ruler=ruler)
         curves, reason = [], NOT_SEEN if is_running else NEVER_SEEN
         if metric is not None:
             curves = [(self._hue, curve_of(metric, 0))]

@@ -80,3 +80,11 @@ async def test_another_metric_takes_its_place_and_the_log_gives_it_back(show_ses
         assert titles(shown) == ["Output"]
         await shown.press("l")
         await until(shown.pilot, lambda: titles(shown) == ["Epochs", "Accuracy", "Output"])
+
+
+async def test_the_key_of_another_metric_stands_in_no_place_of_the_times(show_session):
+    async with show_session(recorded_session("training")) as shown:
+        for size, is_said in (((120, 40), True), ((80, 24), False), ((200, 60), False)):
+            await shown.resize(*size)
+            assert ("╭─ Loss  O shows accuracy ─" in shown.text) is is_said
+            assert shown.text.count("O shows") == is_said

@@ -53,3 +53,11 @@ async def test_of_an_interrupted_run_it_shows_where_that_stood():
     async with on_stage("stalled-and-over") as stage:
         assert MARKED in stage.text
         assert "S all stacks" not in stage.text
+
+
+async def test_the_charts_show_how_the_run_went_before(show_session):
+    async with show_session(RECORDS) as shown:
+        for size in SIZES:
+            await shown.resize(*size)
+            assert "no value in this time" not in shown.text
+            assert "─ ┴0:00─" in shown.text

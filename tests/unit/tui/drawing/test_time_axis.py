@@ -126,6 +126,17 @@ def test_what_is_not_training_is_shaded(axis, stretches, shades):
     assert axis.shades(stretches) == shades
 
 
+@given(starts, columns_ns, counts, st.integers(1, 100), st.floats(0, 1))
+def test_in_fewer_columns_an_axis_shows_the_same_time(start, column_ns, count, fewer, share):
+    axis = TimeAxis(start, column_ns, count, int(share * count))
+    narrow = axis.in_columns(max(1, count - fewer))
+    assert narrow.start_ns == axis.start_ns
+    assert 0 <= narrow.end_ns - axis.end_ns < narrow.column_ns
+    assert narrow.elapsed <= narrow.count
+    end, narrow_end = (each.start_ns + each.count * each.column_ns for each in (axis, narrow))
+    assert 0 <= narrow_end - end < narrow.count
+
+
 # ---- a run that goes on, at one width of column ----
 
 
@@ -202,6 +213,21 @@ def test_all_of_a_run_that_goes_on_fills_three_quarters_of_a_chart(seconds, coun
     first_ns = axis.start_ns
     assert (run.end_ns - first_ns) / (count * axis.column_ns) > 0.75
     assert run.end_ns < first_ns + count * axis.column_ns
+
+
+@pytest.mark.parametrize(
+    ("stalled_s", "view"),
+    [
+        (0, ViewLength.MINUTE),
+        (20, ViewLength.MINUTE),
+        (75, ViewLength.TEN_MINUTES),
+        (400, ViewLength.WHOLE),
+    ],
+)
+def test_what_stands_opens_on_as_much_as_shows_how_it_went_before(stalled_s, view):
+    run = RunSpan(0, 3_600 * S, is_running=True, stalled_ns=stalled_s * S)
+    assert TimeWindow().shown_view(run) is view
+    assert TimeWindow(ViewLength.MINUTE).shown_view(run) is ViewLength.MINUTE
 
 
 def test_what_goes_on_opens_on_the_last_minute_and_what_is_over_on_the_whole_run():

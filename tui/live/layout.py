@@ -56,8 +56,9 @@ class RunContent:
         has_figure: whether the run has a figure, or may still get one.
         has_processes: whether processes of the machine were read.
         has_machine: whether the machine was read, or may still be.
-        has_failed: whether it failed: its panel leaves room for the loss, and for the machine or
-            the output.
+        has_failed: whether it failed: beside its panel there are the loss, the machine and the
+            output.
+        needs_memory: whether memory may be why it failed.
         has_stalled: whether no step ends: its throughput is 0.
         flat: the panels whose charts hardly move.
         hidden: the panels that a person hid.
@@ -78,6 +79,7 @@ class RunContent:
     has_processes: bool = False
     has_machine: bool = True
     has_failed: bool = False
+    needs_memory: bool = False
     has_stalled: bool = False
     flat: frozenset[str] = frozenset()
     hidden: frozenset[str] = frozenset()
@@ -101,20 +103,18 @@ BROAD = 160
 """From this width on, the charts over time get more than half of it."""
 TALL, SMALL_FIGURE, LARGE_FIGURE = 24, 2, 4
 """From this height on, the figure has large digits; the rows of both."""
-# From this height on, the power and the clock of a GPU have charts.
-_HIGH = 48
 # A comparison and the parts of a step both have panels if they leave this room to others.
 _LEAST_OTHERS = 16
 _LEAST_CHART, _LEAST_WITH_CPU, _LEAST_CPU = 5, 9, 4
 # In a lower window a line has fewer rows.
 _LOW, _LEAST_LOSS = 16, 6
-# A chart that hardly moves needs no more rows; the machine has two of them.
-_MOST_FLAT, _MOST_FLAT_MACHINE = 7, 16
+# A chart that hardly moves needs no more rows or parts of the height; the machine has two of them.
+_MOST_FLAT, _MOST_FLAT_MACHINE = (7, 0.25), (16, 0.35)
 _LEAST_BARS, _MOST_BARS, _MOST_EPOCHS = 3, 10, 12
 _LEAST_PROCESSES, _MOST_PROCESSES = 6, 12
 _BROAD_LEFT = 0.6
 _FIRST = (Panel.THROUGHPUT, Panel.MACHINE, Panel.COMPARISON)
-_CHARTS = (Panel.THROUGHPUT, Panel.MACHINE, Panel.LOSS, Panel.METRIC)
+_CHARTS = (Panel.THROUGHPUT, Panel.MACHINE, Panel.LOSS)
 
 
 def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
@@ -126,13 +126,15 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
     bars = min(content.bars, _MOST_BARS if height >= TALL else _MOST_BARS // 2) * has_bars
     step = FRAME + content.step_rows
     has_cpu = height >= _LEAST_CHART + _LEAST_WITH_CPU
-    machine = _LEAST_WITH_CPU if content.gpus and has_cpu else _LEAST_CHART
+    machine, most_machine = _LEAST_WITH_CPU if content.gpus and has_cpu else _LEAST_CHART, 1_000
     if content.gpus > MOST_CHARTS:
         # Two GPUs have room for their bars in a row.
-        machine = max(machine, min(height * 2 // 3, _LEAST_CPU + -(-content.gpus // 2)))
+        gpu_rows = -(-content.gpus // 2)
+        machine = max(machine, min(height * 2 // 3, _LEAST_CPU + gpu_rows))
+        most_machine = FRAME + gpu_rows + 2 * _LEAST_CPU
     rows = {
         Panel.THROUGHPUT: PanelRows(_LEAST_CHART, share=3),
-        Panel.MACHINE: PanelRows(machine, share=5 if content.gpus else 3),
+        Panel.MACHINE: PanelRows(machine, most_machine, share=5 if content.gpus else 3),
         Panel.COMPARISON: PanelRows(figure + min(bars, _LEAST_BARS), figure + bars),
         Panel.STEP: PanelRows(step, step),
         Panel.LOSS: PanelRows(_LEAST_CHART if height < _LOW else _LEAST_LOSS, share=3),
@@ -144,12 +146,13 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
         Panel.METRIC: PanelRows(_LEAST_LOSS, share=3),
     }
     most_flat = {Panel.THROUGHPUT: _MOST_FLAT, Panel.MACHINE: _MOST_FLAT_MACHINE}
-    if height >= _HIGH and content.gpus:
-        # Power and clock, which have charts then, tell more than how busy a GPU is.
-        del most_flat[Panel.MACHINE]
     for panel in content.flat & most_flat.keys() if content.gpus <= 1 else ():
-        rows[Panel(panel)] = replace(rows[Panel(panel)], most=most_flat[Panel(panel)])
+        most, part = most_flat[Panel(panel)]
+        rows[Panel(panel)] = replace(rows[Panel(panel)], most=max(most, int(part * height)))
     has_room = not content.bars or height - figure - bars - step >= _LEAST_OTHERS
+    may_print = content.trains and content.is_running and content.has_begun
+    # With little room, the machine tells of a failure for want of memory, the output of others.
+    has_both = height >= TALL or not content.has_failed
     has_step = bool(content.step_rows) and (has_room or not content.has_begun)
     without = {
         Panel.THROUGHPUT: not content.trains
@@ -160,9 +163,9 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
         Panel.STEP: not has_step or content.has_failed,
         Panel.LOSS: not content.has_loss,
         Panel.EPOCHS: not content.epochs or content.has_failed,
-        Panel.MACHINE: not content.has_machine,
-        Panel.OUTPUT: not content.output_lines
-        and not (content.trains and content.is_running and content.has_begun),
+        Panel.MACHINE: not content.has_machine or not (has_both or content.needs_memory),
+        Panel.OUTPUT: not (content.output_lines or may_print)
+        or (content.needs_memory and not has_both),
         Panel.PROCESSES: not content.has_processes,
         # It stands beside the loss.
         Panel.METRIC: not (content.has_metric and content.has_loss)
@@ -187,7 +190,7 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
     if width >= BROAD and not content.has_failed:
         left.insert(1, Panel.LOSS)
         right.insert(2, Panel.METRIC)
-    elif content.has_failed and not content.has_machine:
+    elif content.has_failed and Panel.MACHINE not in rows:
         left.append(Panel.LOSS)
     elif height >= TALL and Panel.LOSS in rows:
         left.append(Panel.EPOCHS)
@@ -201,7 +204,11 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
     if not content.output_lines and not rows.keys().isdisjoint(growing):
         # An empty panel only fills a column without any other that grows.
         rows.pop(Panel.OUTPUT, None)
-    columns = [stack(column, rows, height) for column in (left, right)]
+    columns = [stack(left, rows, height)]
+    if Panel.METRIC in rows and Panel.LOSS in columns[0]:
+        _, most = columns[0][Panel.LOSS]
+        rows[Panel.METRIC] = replace(rows[Panel.METRIC], most=most)
+    columns.append(stack(right, rows, height))
     cells = round(width * (_BROAD_LEFT if width >= BROAD else 0.5))
     if not all(columns):
         cells = width if columns[0] else 0
@@ -229,11 +236,12 @@ def stack(
             heights[panel] += more
             free -= more
     shared = [panel for panel in heights if rows[panel].share]
+    others: list[Panel] = [panel for panel in shared if panel is not Panel.METRIC]
     for _ in range(free if heights else 0):
         growing = [panel for panel in shared if heights[panel] < rows[panel].most]
         # What nobody needs goes to charts, which have no empty rows.
         growing = growing or [panel for panel in shared if panel in _CHARTS]
-        growing = growing or shared[-1:] or list(heights)[-1:]
+        growing = growing or others[-1:] or shared[-1:] or list(heights)[-1:]
         least = min(growing, key=lambda panel: heights[panel] / max(1, rows[panel].share))
         heights[least] += 1
     tops, top = {}, 0

@@ -36,6 +36,7 @@ from tui.live.layout import BROAD, LOWER_PANELS, Panel, Panels, RunContent
 from tui.live.log_search import SEARCH_KEYS, LogSearch
 from tui.live.output_pane import OutputPane
 from tui.live.session_charts import (
+    NEED_MEMORY,
     LossChart,
     flat_charts,
     machine_view,
@@ -71,12 +72,10 @@ if TYPE_CHECKING:
 _POLLS_OF_OLD_END = 2
 _MANY_EPOCHS = 1_000
 _PROFILED_STEPS = 5
+_MEND = "mend it, then run it again (a)"
 _TYPING_S = 3.0
 """What is typed within this time of an end may still be meant for the script."""
 LIVE = Path(__file__).with_name("live.md")
-
-NEED_MEMORY = (FailureKind.OUT_OF_MEMORY, FailureKind.KILLED)
-"""The failures that memory may have caused."""
 
 LIVE_KEYS: list[BindingType] = [
     Binding("s", "stop", "Stop", tooltip="Stop the training after the current batch; asks first"),
@@ -330,10 +329,18 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self.paint_charts(snapshot)
 
     def _headline(self, snapshot: Snapshot, problem: str | None) -> Headline | None:
-        """Return the headline; if no limit is clear, with how far the run is behind its device."""
+        """Return the headline, with how far a run is behind its device and the key of a next one.
+
+        The first is said if no limit is clear.
+        """
         running, status = self._source.running, self._source.status
         headline = headline_of(snapshot, running, status, problem)
-        if headline is None or headline.rule != NOT_CLEAR:
+        result = snapshot.result
+        if headline is None:
+            return None
+        if result is not None and result.failure == FailureKind.EXCEPTION and self._repeatable:
+            return replace(headline, advice=headline.advice or _MEND)
+        if headline.rule != NOT_CLEAR:
             return headline
         first, *more = headline.reasons
         slower = self._comparison.in_short(snapshot).far_slower()
@@ -378,7 +385,8 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             count = min(columns, shown.plot_columns)
             if count < 1 or not shown.display:
                 continue
-            axis = self.window.axis(self.run, count)
+            shared = self.window.axis(self.run, columns)
+            axis = shared if count == columns else shared.in_columns(count)
             # In the column of the other charts, the lowest one has them.
             has_times = shown is not chart or not self._loss_is_below_charts
             shown.show_metric(
@@ -389,7 +397,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
                 is_running=self._source.running,
                 cursor_label=self._cursor_label(axis),
                 epoch_noun=epoch_noun,
-                shared=self.window.axis(self.run, columns),
+                shared=shared,
                 times=self._times(axis) if has_times else NO_LABELS,
                 beside=beside,
             )
@@ -447,9 +455,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             # The panel grows ahead of the lines, too.
             lines = 1 << lines.bit_length()
         machine = machine_view(self._source, snapshot)
-        # Without memory as the cause, what the script said tells more than the machine.
         failed, result = self._failure.display, snapshot.result
-        needs_memory = result is None or result.failure in NEED_MEMORY
         # How steps were doesn't matter where none ends, or where they are of no use.
         has_stalled = running and is_stalled(snapshot.overdue_s, snapshot.regular_steps)
         is_useless = snapshot.limit is not None and snapshot.limit.kind is LimitKind.LOSS
@@ -461,14 +467,14 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             has_loss=bool(session.learning.names),
             has_metric=len(session.learning.names) > 1,
             epochs=epochs,
-            output_lines=0 if is_recording or (failed and needs_memory) else lines,
+            output_lines=0 if is_recording else lines,
             is_running=running,
             has_begun=snapshot.batches > 0 or not running,
             has_figure=running or timing_of(snapshot) is not None,
             has_processes=self._show_processes(snapshot),
-            has_machine=(snapshot.machine is not None or (running and not snapshot.batches))
-            and (needs_memory or not failed),
+            has_machine=snapshot.machine is not None or (running and not snapshot.batches),
             has_failed=failed,
+            needs_memory=failed and result is not None and result.failure in NEED_MEMORY,
             has_stalled=has_stalled,
             flat=flat_charts(session),
             hidden=self.hidden_panes,

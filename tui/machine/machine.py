@@ -94,8 +94,6 @@ _MOST_CORES = {"low": 1, "": 4, "high": 8}
 _CURVES = ("power", "temp")
 # From this width on, two rows of them are uneven: the lower one has what changes slowly.
 _LEAST_UNEVEN, _UNEVEN, _BESIDE_GPU = 160, "2fr 1fr", ("power", "memory", "temp")
-_CURVES_BELOW = ("power", "clock")
-"""Those below the charts of a run, whose time depends on the clock."""
 _FRAME = 2
 # From these heights on a machine without a GPU has charts of its disks and of its memory, below
 # other charts.
@@ -232,10 +230,13 @@ def _wide_gpus(
     return MachineLayout("wide", rows=True, gpus_height=str(rows)), rows
 
 
-def layout_below_charts(width: int, height: int, gpus: int, unread: bool = False) -> MachineLayout:
+def layout_below_charts(
+    width: int, height: int, gpus: int, unread: bool = False, per_gpu: int = 1
+) -> MachineLayout:
     """Return the layout below other charts with the same axis.
 
-    If the GPUs are `unread`, each has a row with the reason.
+    If the GPUs are `unread`, each has a row with the reason. A single one has `per_gpu` charts if
+    they fit.
     """
     if unread:
         rows = str(min(gpus, max(1, height - _LEAST_CPU_HEIGHT)))
@@ -250,8 +251,7 @@ def layout_below_charts(width: int, height: int, gpus: int, unread: bool = False
     room = height - cpu if has_cpu else height
     charts, columns = gpus, grid_columns(gpus, width, room) if gpus <= MOST_CHARTS else 0
     if gpus == 1:
-        # Its power and clock have charts too if they fit.
-        charts, columns = max(1, min(3, room // _GOOD_TILE_HEIGHT)), 1
+        charts, columns = max(1, min(per_gpu, room // _GOOD_TILE_HEIGHT)), 1
     elif room >= _LEAST_TILE_HEIGHT * gpus:
         # One cursor line then runs through all of them.
         columns = 1
@@ -459,12 +459,12 @@ class MachineCharts(Widget):
         if main is None:
             return [disk_reading, memory_reading] if self._below else [memory_reading, disk_reading]
         if self._below and len(view.gpus) == 1:
-            curves = [partial(gpu_curve, gpu=main, label=label) for label in _CURVES_BELOW]
-            if view.has_failed and view.facts_of(main).memory_mib:
-                name = f"GPU {main.index}"
-                curves.insert(0, partial(gpu_curve, gpu=main, label="memory", name=name))
-                return [*curves[:1], partial(gpu_reading, gpu=main), *curves[1:]]
-            return [partial(gpu_reading, gpu=main), *curves]
+            reading = partial(gpu_reading, gpu=main)
+            if not (view.needs_memory and view.facts_of(main).memory_mib):
+                return [reading]
+            name = f"GPU {main.index}"
+            memory = partial(gpu_curve, gpu=main, label="memory", name=name)
+            return [memory, partial(reading, charted=("memory",))]
         gpus = view.gpus
         if self._below:
             # Below the charts of a run, the GPUs that train come first.
@@ -487,7 +487,7 @@ class MachineCharts(Widget):
         count, size = len(view.gpus), self.size
         if self._below:
             unread = count > 0 and all(map(view.is_unread, view.gpus))
-            return layout_below_charts(*size, count, unread)
+            return layout_below_charts(*size, count, unread, len(self._readers(view)))
         # Before the first layout, assume the screen but for its last row.
         width, height = size or self.app.size - (0, 1)
         side_rows = 0

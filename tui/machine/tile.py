@@ -34,11 +34,16 @@ from tui.widgets.chart import LINE, Chart, ChartPicture, picture_rows
 from tui.widgets.lines import TextRow, fit, without_detail
 
 _LEAST_WITH_MEMORY = 4
+# A chart keeps this many rows, with those of the axis, above rows with more than the memory.
+_LEAST_ABOVE_ROWS = 7
 _INDENT = 3
 
 
 # The driver takes some megabytes of an unused GPU.
 _LEAST_PEAK_MIB = 52
+
+
+ShareRow = tuple[str, tuple[float | None, ...]]
 
 
 @record(frozen=True)
@@ -60,7 +65,8 @@ class TileReading:
         problem: replaces all figures.
         reason: why there is no curve.
         part: a part of each column's value, drawn filled.
-        shares: the share of memory in use over time, a row of its own.
+        rows: quantities as shares of their most over time, a row each, the first where there
+            is little room.
     """
 
     title: str
@@ -77,7 +83,7 @@ class TileReading:
     problem: str = ""
     reason: str = ""
     part: tuple[float | None, ...] = ()
-    shares: tuple[float | None, ...] = ()
+    rows: tuple[ShareRow, ...] = ()
 
 
 def cpu_reading(
@@ -120,7 +126,7 @@ def cpu_reading(
         words=words,
         reason=reason,
         part=part,
-        shares=_shares(view.history.memory_mib, total_mib, axis)
+        rows=_share_rows(("memory", view.history.memory_mib, total_mib), axis=axis)
         if with_memory or with_memory_row
         else (),
     )
@@ -156,20 +162,30 @@ def gpu_reading(
         below=below,
         problem=reason if is_lost else "",
         reason=reason,
-        shares=_shares(
-            view.history.gpu_memory_mib.get(gpu.index, Series()),
-            None if charted else facts.memory_mib,
-            axis,
-        ),
+        rows=() if charted else _gpu_rows(view, axis, gpu),
     )
 
 
-def _shares(used_mib: Series, total_mib: float | None, axis: TimeAxis) -> tuple[float | None, ...]:
-    """Return the share of a memory in use over time; empty if its size is unknown."""
-    if not total_mib:
-        return ()
-    columns = axis.columns(used_mib)
-    return tuple(None if used is None else used / total_mib for used in columns)
+def _gpu_rows(view: MachineView, axis: TimeAxis, gpu: Gpu) -> tuple[ShareRow, ...]:
+    facts = view.facts_of(gpu)
+    most = {
+        "memory": facts.memory_mib,
+        "power": gpu.power_limit_w,
+        "clock": facts.sm_max_mhz,
+    }
+    history = {label: view.history.gpu_series(GPU_CURVES[label], gpu.index) for label in most}
+    return _share_rows(*((label, history[label], most[label]) for label in most), axis=axis)
+
+
+def _share_rows(
+    *quantities: tuple[str, Series, float | None], axis: TimeAxis
+) -> tuple[ShareRow, ...]:
+    """Return quantities as shares of their most over time, without those whose most is unknown."""
+    return tuple(
+        (label, tuple(value and value / most for value in axis.columns(series)))
+        for label, series, most in quantities
+        if most
+    )
 
 
 def _known_figure(figures: Iterable[Figure], label: str) -> Figure | None:
@@ -367,7 +383,7 @@ class MachineTile(Chart):
             # It stands in the chart at the cursor only.
             value="" if cursor is None or reading.value == reading.reason else reading.value,
         )
-        changed = (picture, reading.shares) != (self._picture, self._reading.shares)
+        changed = (picture, reading.rows) != (self._picture, self._reading.rows)
         self._reading, self._stale, self._picture = reading, view.stale, picture
         if self.hue != reading.hue:
             self.hue = reading.hue
@@ -416,22 +432,24 @@ class MachineTile(Chart):
         return fitting
 
     def draw(self, width: int, height: int) -> list[TextRow]:
-        """Return the chart, with a row of memory below it if the reading has one."""
+        """Return the chart, with the rows of the reading below it that have room."""
         if width < 1 or height < 1:
             return []
         reading, picture, axis = self._reading, self._picture, self._axis_width(width)
-        has_memory = any(share is not None for share in reading.shares)
-        if not has_memory or height < _LEAST_WITH_MEMORY:
-            return picture_rows(picture, width, height, axis, filled=True)
-        if height == _LEAST_WITH_MEMORY:
+        most = max(height - _LEAST_ABOVE_ROWS, height >= _LEAST_WITH_MEMORY)
+        below = [row for row in reading.rows if any(share is not None for share in row[1])][:most]
+        if below and height == _LEAST_WITH_MEMORY:
             picture = replace(picture, marks=(), shades=())
-        rows = picture_rows(picture, width, height - 1, axis, filled=True)
-        memory = ChartPicture(
-            reading.shares, left_labels=("mem",), times=picture.times, cursor=picture.cursor
-        )
-        (row,) = picture_rows(memory, width, 1, axis, filled=True)
-        hue = "$chart-memory"
-        return [*rows, tuple((text, style.replace(LINE, hue)) for text, style in row)]
+        rows = picture_rows(picture, width, height - len(below), axis, filled=True)
+        for label, shares in below:
+            labels = ("mem" if label == "memory" else label,)
+            share = ChartPicture(
+                shares, left_labels=labels, times=picture.times, cursor=picture.cursor
+            )
+            (row,) = picture_rows(share, width, 1, axis, filled=True)
+            hue = gpu_hue(label)
+            rows.append(tuple((text, style.replace(LINE, hue)) for text, style in row))
+        return rows
 
     def on_resize(self, event: events.Resize) -> None:
         """Show the same reading along the new number of columns."""

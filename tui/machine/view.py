@@ -63,7 +63,7 @@ class MachineView:
         goes_on: whether more readings may come.
         is_here: whether they are the present readings of this machine.
         ranks: the rank of each process that trains, by its pid.
-        has_failed: the run failed, which may be for want of memory.
+        needs_memory: the run failed, which may be for want of memory.
         axis: returns the axis of the screen's charts for a number of columns.
         times: returns the labels of such an axis.
     """
@@ -82,7 +82,7 @@ class MachineView:
     goes_on: bool = True
     is_here: bool = False
     ranks: Mapping[int, int] = field(default_factory=dict)
-    has_failed: bool = False
+    needs_memory: bool = False
     axis: Callable[[int], TimeAxis] = lambda count: TimeAxis(0, 1, count, 0)
     times: Callable[[TimeAxis], TimeLabels] = lambda axis: NO_LABELS
 

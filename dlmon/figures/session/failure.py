@@ -54,7 +54,9 @@ def printed_besides(snapshot: Snapshot) -> tuple[Output, ...]:
     result = snapshot.result
     if result is None or failure_text(snapshot) is None:
         return snapshot.output
-    return before_traceback(snapshot.output) if result.failure in _OF_PYTHON else ()
+    besides = before_traceback(snapshot.output) if result.failure in _OF_PYTHON else ()
+    # Without a traceback, the last output is shown.
+    return besides if len(besides) < len(snapshot.output) else ()
 
 
 def _holder_rows(snapshot: Snapshot) -> Iterator[TraceRow]:

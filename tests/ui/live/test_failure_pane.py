@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import pytest
 from fakes.states import STATES
 
 from dlmon.records import FailureKind, Output, Result
@@ -30,10 +31,11 @@ async def test_the_traceback_is_shown_whole_and_the_charts_if_there_is_room(show
             raised = next(n for n, row in enumerate(rows) if RAISED in row)
             assert rows[raised + 1] == ERROR
             assert rows[0] == "data.py:31 in read"
-            # The loss may tell why; the machine does not, and the output is the traceback.
-            assert ("─ Loss ─" in shown.text) is has_charts
-            assert "─ Output ─" not in shown.text
-            assert "─ GPU 0" not in shown.text
+            # The loss and the output are what may tell why; the machine is beside them.
+            assert ("─ Loss  O shows accuracy ─" in shown.text) is has_charts
+            assert ("─ Output ─" in shown.text) is has_charts
+            assert ("─ GPU 0 ─" in shown.text) is (size == LARGE)
+            assert "─ GPU 0 memory ─" not in shown.text
             assert not re.search("Throughput|Seconds per epoch|Step times", shown.text)
 
 
@@ -67,18 +69,18 @@ async def test_it_is_shown_alone_as_any_pane(show_session):
     async with show_session(RECORDS, size=MIDDLE) as shown:
         await shown.press("tab", "enter")
         assert isinstance(shown.screen.maximized, FailurePane)
-        assert "─ Loss ─" not in shown.text
+        assert "─ Loss " not in shown.text
         assert shown.screen.maximized.outer_size.height > 30
         await shown.press("enter")
-        assert "─ Loss ─" in shown.text
+        assert "─ Loss " in shown.text
 
 
 async def test_a_resize_gives_the_charts_their_room_back(show_session):
     async with show_session(RECORDS, size=SMALL) as shown:
         await shown.pilot.resize_terminal(*MIDDLE)
-        assert "─ Loss ─" in shown.text
+        assert "─ Loss " in shown.text
         await shown.pilot.resize_terminal(*SMALL)
-        assert "─ Loss ─" not in shown.text
+        assert "─ Loss " not in shown.text
         assert ERROR in shown.text
 
 
@@ -94,3 +96,16 @@ async def test_of_a_process_that_is_not_python_the_last_output_is_shown(show_ses
 async def test_a_run_that_did_not_fail_has_no_such_pane(show_session):
     async with show_session(STATES["completed"].records) as shown:
         assert not shown.screen.query_one(FailurePane).display
+
+
+@pytest.mark.parametrize(
+    ("repeatable", "rows"), [(True, ["▌ → mend it, then run it again (a)"]), (False, [])]
+)
+async def test_what_can_be_run_again_is_to_be_mended_first(show_session, repeatable, rows):
+    async with show_session(RECORDS, repeatable=repeatable) as shown:
+        assert shown.rows("LimitLine")[1:] == rows
+
+
+async def test_an_exception_without_a_traceback_shows_its_last_output_once(show_session):
+    async with show_session(with_output("out of luck"), size=LARGE) as shown:
+        assert shown.text.count("out of luck") == 1

@@ -27,8 +27,9 @@ STATES = {
     "failed at once": RunContent(trains=False, output_lines=4, is_running=False, has_figure=False),
     "beside others": replace(FIRST, has_processes=True),
     "recording": RunContent(trains=False, gpus=2, has_figure=False),
-    "failed": replace(FIRST, has_failed=True, is_running=False, output_lines=0),
-    "failed by its code": replace(FIRST, has_failed=True, is_running=False, has_machine=False),
+    "out of memory": replace(FIRST, has_failed=True, is_running=False, needs_memory=True),
+    "failed by its code": replace(FIRST, has_failed=True, is_running=False),
+    "failed unread": replace(FIRST, has_failed=True, is_running=False, has_machine=False),
 }
 LEFT, RIGHT = "throughput machine", "comparison step loss"
 BROAD_LEFT = "throughput loss machine"
@@ -70,8 +71,9 @@ EXPECTED = {
         f"{BROAD_LEFT} | comparison step epochs output processes",
     ],
     "recording": ["machine | "] * 3,
-    "failed": ["machine | loss"] * 3,
-    "failed by its code": ["loss | output"] * 3,
+    "out of memory": ["machine | loss", *["machine | loss output"] * 2],
+    "failed by its code": ["loss | output", *["machine | loss output"] * 2],
+    "failed unread": ["loss | output"] * 3,
 }
 
 
@@ -112,14 +114,14 @@ def test_a_chart_that_hardly_moves_leaves_its_room_and_output_takes_what_it_has(
     assert short[Panel.OUTPUT].height < long[Panel.OUTPUT].height
 
 
-def test_on_a_large_screen_output_takes_what_it_has_and_another_metric_the_rest():
+def test_on_a_large_screen_the_loss_is_largest_and_another_metric_no_higher():
     content = replace(FIRST, epochs=2, bars=9, flat=frozenset({Panel.THROUGHPUT, Panel.MACHINE}))
     with_metric = replace(content, has_metric=True)
     regions, rows = arrange_panels(with_metric, *LARGE), panel_rows(with_metric, LARGE[1])
-    for panel in (Panel.THROUGHPUT, Panel.EPOCHS, Panel.OUTPUT):
+    for panel in (Panel.THROUGHPUT, Panel.MACHINE, Panel.EPOCHS):
         assert regions[panel].height <= rows[panel].most
-    for panel in (Panel.LOSS, Panel.METRIC):
-        assert regions[panel].height > regions[Panel.THROUGHPUT].height
+    for panel in (Panel.THROUGHPUT, Panel.MACHINE, Panel.METRIC):
+        assert regions[panel].height <= regions[Panel.LOSS].height
     assert regions[Panel.METRIC].x > regions[Panel.LOSS].x
     assert Panel.METRIC not in arrange_panels(content, *LARGE)
     assert Panel.METRIC not in arrange_panels(with_metric, *MIDDLE)
@@ -157,6 +159,7 @@ contents = st.builds(
     has_metric=st.booleans(),
     has_stalled=st.booleans(),
     has_failed=st.booleans(),
+    needs_memory=st.booleans(),
     epochs=st.sampled_from([0, 1, 14, 5_000]),
     output_lines=st.sampled_from([0, 1, 400]),
     is_running=st.booleans(),

@@ -289,11 +289,10 @@ def below(height, **parts):
 @pytest.mark.parametrize(
     ("size", "gpus", "form"),
     [
-        # A single GPU is larger than the CPU, and has further charts before that grows.
+        # A single GPU is larger than the CPU.
         ((38, 7), 1, below(7, charts=1, cpu=False)),
         ((38, 11), 1, below(7, charts=1)),
-        ((118, 24), 1, below(16, charts=2)),
-        ((178, 40), 1, below(32, charts=3)),
+        ((178, 40), 1, below(32, charts=1)),
         ((58, 16), 2, below(10, charts=2)),
         ((58, 11), 2, below(7, charts=2, columns=2)),
         ((118, 24), 8, below(16, charts=8, columns=4)),
@@ -309,6 +308,11 @@ def below(height, **parts):
 )
 def test_below_other_charts_what_has_no_room_is_left_out(size, gpus, form):
     assert layout_below_charts(*size, gpus) == form
+
+
+def test_a_single_gpu_has_a_second_chart_where_that_fits():
+    for height, charts in ((11, 1), (24, 2), (60, 2)):
+        assert layout_below_charts(118, height, 1, per_gpu=2).charts == charts
 
 
 @pytest.mark.parametrize("tiles", range(1, 9))

@@ -25,6 +25,7 @@ from dlmon.exit_codes import DONE
 from dlmon.log.label import Label, write_label
 from dlmon.options.script import remember_script
 from dlmon.options.settings import Settings
+from dlmon.protocol.job import Job
 from dlmon.quantities import GPU_ACTIVITY
 from dlmon.records import (
     Alert,
@@ -113,6 +114,7 @@ class State:
         locked: its supervisor still holds the lock of the log.
         ours: the viewer holds the pipe to its supervisor.
         silent_s: how long ago the last record came.
+        has_processes: the samples in the log hold the processes of the machine.
     """
 
     records: list[Record]
@@ -120,6 +122,7 @@ class State:
     locked: bool = True
     ours: bool = True
     silent_s: float = 0.0
+    has_processes: bool = False
 
     @property
     def header(self) -> SessionHeader:
@@ -127,10 +130,17 @@ class State:
         assert isinstance(header, SessionHeader)
         return header
 
+    @property
+    def supervisor(self) -> FakeSupervisor | None:
+        header = self.header
+        job = Job(header.workload or "", ("true",), {}, "", script=header.is_script)
+        return FakeSupervisor(job=job) if self.ours else None
+
     @cached_property
     def log(self) -> bytes:
         """What the log holds, as it stands there."""
-        return b"".join(encode(record) for record in self.records)
+        records = _beside_others(self.records) if self.has_processes else self.records
+        return b"".join(map(encode, records))
 
 
 def renamed(records: list[Record], text: str) -> list[Record]:
@@ -737,10 +747,30 @@ def _with_traceback() -> list[Record]:
     assert isinstance(header, SessionHeader)
     assert isinstance(result, Result)
     lines = TRACEBACK.splitlines()
-    kept = [each for each in rest if not isinstance(each, (Failure, Output))]
+    kept = [each for each in rest if not isinstance(each, Failure) and not _is_error(each)]
     result = replace(result, error=lines[-1], failure=FailureKind.EXCEPTION)
     output = [Output(kept[-1].t, "stderr", line) for line in lines]
     return [replace(header, directory="/home/ada/resnet"), *kept, *output, result]
+
+
+def _is_error(record: Record) -> bool:
+    return isinstance(record, Output) and record.stream == "stderr"
+
+
+def _beside_others(records: list[Record]) -> list[Record]:
+    """Return records of a run whose samples hold the processes of its machine."""
+    header, (trainer, loader, *others) = records[0], _processes(1)
+    assert isinstance(header, SessionHeader)
+    command = " ".join(header.command or ()) or trainer.command
+
+    def beside(sample: Machine) -> Machine:
+        taken_pct = (sample.process and sample.process.cpu_pct) or 0.0
+        loading_pct = min(loader.cpu_pct or 0.0, taken_pct)
+        trains = replace(trainer, command=command, cpu_pct=taken_pct - loading_pct)
+        table = (trains, replace(loader, cpu_pct=loading_pct), *others)
+        return replace(sample, processes=table, gpus=_holding(sample.gpus, table))
+
+    return _with_samples(records, beside)
 
 
 def _waiting(sample: Machine) -> Machine:
@@ -779,7 +809,7 @@ STATES: dict[str, State] = {
     # The phases of a run, and how it can end.
     "importing": State(recorded_session("importing")),
     "compiling": State(recorded_session("compiling")),
-    "training": State(_TRAINING),
+    "training": State(_TRAINING, has_processes=True),
     "opening": State(recorded_session("opening")),
     "evaluating": State(recorded_session("evaluating", workload="mnist-mlp-small", step_us=2_000)),
     "completed": State(recorded_session()),
@@ -819,14 +849,16 @@ STATES: dict[str, State] = {
         earlier=(_earlier(1, steps_cap=60), _earlier(2, samples=10_000)),
     ),
     "slow-cpu": State(recorded_session("training", gpus=0, ended=0, step_us=700_000, cut_after=40)),
-    "own-script": State(_pytorch(code=_AUGMENT)),
+    "own-script": State(_pytorch(code=_AUGMENT), has_processes=True),
     "own-script-without-samples": State(_pytorch()),
-    "data-bound": State(_pytorch([{**_PART_US, "wait_us": 10_500, "forward_us": 2_000}])),
+    "data-bound": State(
+        _pytorch([{**_PART_US, "wait_us": 10_500, "forward_us": 2_000}]), has_processes=True
+    ),
     "waiting-for-rank": State(_of_ranks()),
     "ranks-without-sensors": State(
         [record for record in _of_ranks() if not isinstance(record, Machine)]
     ),
-    "stalled": State(_stalled()),
+    "stalled": State(_stalled(), has_processes=True),
     "stalled-and-over": State(_stalled(), locked=False),
     # A machine without a workload.
     "recording": State(
@@ -1025,7 +1057,7 @@ def staged(
             where: dict[str, object] = {"replayed": (log.path,)}
         elif view in _OF_A_SESSION:
             clock.now_ns = folded(state.records).last_t
-            where = {"log": log.path, "started": FakeSupervisor() if state.ours else None}
+            where = {"log": log.path, "started": state.supervisor}
         else:
             where = {"watch_interval_s": 1.0} if view.startswith("watch") else {}
         where.update(start or {})

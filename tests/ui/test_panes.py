@@ -69,10 +69,10 @@ async def test_what_another_screen_hid_meanwhile_stays_hidden():
 
 async def test_one_pane_stays():
     async with on_stage("training") as stage:
-        await stage.press(*"1234567")
+        await stage.press(*"12345678")
         screen = stage.app.screen
         assert [note.message for note in stage.app._notifications] == ["one pane has to stay"]
-        assert len(screen.hidden_panes) == 6
+        assert len(screen.hidden_panes) == 7
 
 
 async def test_panes_of_a_machine_are_hidden_and_shown_alone():

@@ -107,7 +107,7 @@ async def test_why_there_are_no_processes_is_said():
         for record in records
     ]
     for state, said in (
-        ("training", "Reading the processes …"),
+        ("evaluating", "Reading the processes …"),
         ("completed", "No processes were recorded."),
         (State(hidden), "denied: /proc is hidden"),
     ):

@@ -24,10 +24,10 @@ from dlmon.figures.machine.readings import machine_line
 from dlmon.figures.report.curves import curves_of
 from dlmon.figures.report.session_report import SessionReport, session_report
 from dlmon.figures.sections import Figures, Heading, Note, Section, Table, as_sentence
+from dlmon.figures.session.gap_texts import longest_gaps
 from dlmon.figures.session.process_stacks import stack_lines
 from dlmon.figures.session.stall import stall_of
 from dlmon.figures.session.tables import describe_profile
-from dlmon.figures.session.time_breakdown import longest_gaps
 from dlmon.figures.session.tracebacks import traceback_rows
 from dlmon.figures.sweeps import sweep_report
 from dlmon.log import directory as logs

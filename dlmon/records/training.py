@@ -441,6 +441,8 @@ STEP_PARTS = (
     *("optimizer_us", "collective_us"),
 )
 """The parts of a step, in order."""
+WAITS = "waits"
+"""The name of the waiting for other ranks, which stands beside these parts."""
 
 
 @record(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlmon.records import TimePart
-from dlmon.session.limits.ranks import WAITS
+from dlmon.records.training import WAITS
 
 _PALE = "$foreground 50%"
 PART_STYLES = {

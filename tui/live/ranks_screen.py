@@ -28,7 +28,7 @@ from dlmon.figures.session.ranks import (
     ranks_in_words,
 )
 from dlmon.figures.value_axis import stacked_bar
-from dlmon.session.limits.ranks import WAITS
+from dlmon.records.training import WAITS
 from dlmon.session.source import SLICE_S, SessionSource
 from tui.drawing.step_parts import PART_GLYPHS, PART_STYLES
 from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden

@@ -11,6 +11,7 @@ from textual.geometry import Size
 from dlmon.figures import units
 from dlmon.figures.lists.session_list import ended_text
 from dlmon.figures.session.epoch_numbers import epoch_text, epoch_word, last_epoch
+from dlmon.figures.session.gap_texts import gap_of_session, longest_gaps
 from dlmon.figures.session.headline import Headline
 from dlmon.figures.session.phases import doing_text
 from dlmon.figures.session.progress import (
@@ -23,14 +24,7 @@ from dlmon.figures.session.progress import (
 )
 from dlmon.figures.session.ranks import step_split
 from dlmon.figures.session.run_facts import device_text
-from dlmon.figures.session.time_breakdown import (
-    TIME_FILLS,
-    breakdown_rows,
-    gap_of_session,
-    in_short,
-    longest_gaps,
-    names_of,
-)
+from dlmon.figures.session.time_breakdown import TIME_FILLS, breakdown_rows, in_short, names_of
 from dlmon.figures.value_axis import stacked_bar
 from dlmon.log.label import Label
 from dlmon.records import Status, TimePart

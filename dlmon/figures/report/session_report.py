@@ -47,6 +47,7 @@ from dlmon.figures.session.framework_memory import (
     out_of_memory_advice,
     out_of_memory_error,
 )
+from dlmon.figures.session.gap_texts import gap_of_session, longest_gaps
 from dlmon.figures.session.headline import headline_of
 from dlmon.figures.session.ranks import rank_table
 from dlmon.figures.session.stall import stall_of
@@ -58,7 +59,7 @@ from dlmon.figures.session.tables import (
     loop_table,
     metric_table,
 )
-from dlmon.figures.session.time_breakdown import gap_of_session, longest_gaps, step_rows
+from dlmon.figures.session.time_breakdown import step_rows
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.label import read_label

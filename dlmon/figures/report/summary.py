@@ -31,6 +31,7 @@ from dlmon.figures.session.framework_memory import (
     memory_text,
     out_of_memory_advice,
 )
+from dlmon.figures.session.gap_texts import gap_of_session, longest_gaps
 from dlmon.figures.session.headline import headline_of
 from dlmon.figures.session.injections import SET_BY_DLMON, injections_text
 from dlmon.figures.session.phases import SUSPENDED
@@ -47,8 +48,6 @@ from dlmon.figures.session.time_breakdown import (
     PART_NAMES,
     STEP_NAMES,
     breakdown_rows,
-    gap_of_session,
-    longest_gaps,
     names_of,
     regular_steps_text,
 )
@@ -64,11 +63,11 @@ from dlmon.quantities import (
 )
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status, TimePart
 from dlmon.records.record import record
+from dlmon.records.training import WAITS
 from dlmon.records.words import STEPS_PER_S, gpu_name
 from dlmon.session.epoch_comparison import seconds_of
 from dlmon.session.learning import metric_figures
 from dlmon.session.limits.evidence import Tone
-from dlmon.session.limits.ranks import WAITS
 from dlmon.session.run_figures import figures_of_snapshot
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot

@@ -10,6 +10,7 @@ from dlmon.comparison.published import find_device
 from dlmon.figures import units
 from dlmon.figures.session.epoch_numbers import epoch_text, epoch_word
 from dlmon.figures.session.framework_memory import explain_out_of_memory, held_before
+from dlmon.figures.session.gap_texts import gap_place, longest_gaps
 from dlmon.figures.session.progress import (
     failure_text,
     is_script_without_training,
@@ -21,14 +22,7 @@ from dlmon.figures.session.progress import (
     why_nothing_trained,
 )
 from dlmon.figures.session.stall import stall_of
-from dlmon.figures.session.time_breakdown import (
-    BRIEF_NAMES,
-    breakdown_rows,
-    gap_place,
-    in_short,
-    longest_gaps,
-    names_of,
-)
+from dlmon.figures.session.time_breakdown import BRIEF_NAMES, breakdown_rows, in_short, names_of
 from dlmon.figures.session.tracebacks import traceback_rows
 from dlmon.records import FailureKind, Status, TimePart
 from dlmon.records.record import record

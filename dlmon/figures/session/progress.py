@@ -11,11 +11,11 @@ from dlmon.figures.session import tokens
 from dlmon.figures.session.compared_figure import timing_of
 from dlmon.figures.session.epoch_numbers import epoch_word
 from dlmon.figures.session.framework_memory import out_of_memory_advice
+from dlmon.figures.session.gap_texts import gap_of_session
 from dlmon.figures.session.injections import injected_texts
 from dlmon.figures.session.phases import doing_text, overdue_text, phase_text
 from dlmon.figures.session.ranks import trainers_text
 from dlmon.figures.session.run_facts import share_text, unusual_settings
-from dlmon.figures.session.time_breakdown import gap_of_session
 from dlmon.options.run_options import known_options
 from dlmon.quantities import throughputs_of
 from dlmon.records import FRAMEWORKS, SCRIPT_PHASE, FailureKind, StandardInput, Status

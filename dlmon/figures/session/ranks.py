@@ -14,9 +14,9 @@ from dlmon.figures.session.time_breakdown import STEP_NAMES, step_rows
 from dlmon.figures.session.tokens import UNIT
 from dlmon.figures.units import gpus_text
 from dlmon.records.record import record
+from dlmon.records.training import WAITS
 from dlmon.session.limits.ranks import (
     LEAST_APART,
-    WAITS,
     RankStep,
     rank_holds_up,
     rank_steps,

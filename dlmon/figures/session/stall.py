@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from textwrap import dedent
 
+from dlmon.figures.session.gap_texts import meanwhile_texts
 from dlmon.figures.session.stack_lines import (
     FOR_DEBUGGER,
     rank_prefix,
     standing_stack,
     waiting_text,
 )
-from dlmon.figures.session.time_breakdown import meanwhile_texts
 from dlmon.records import Frame, ProcessStack, SourceLines, StandardInput
 from dlmon.records.record import record
 from dlmon.records.stacks import place_text

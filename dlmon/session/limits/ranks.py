@@ -9,7 +9,7 @@ from statistics import median
 
 from dlmon.records.record import record
 from dlmon.records.stacks import place_text
-from dlmon.records.training import STEP_PARTS
+from dlmon.records.training import STEP_PARTS, WAITS
 from dlmon.session.limits.evidence import RANKS, Evidence
 from dlmon.session.loops import ProcessRate
 from dlmon.session.time_breakdown import StepMean
@@ -19,7 +19,7 @@ LEAST_APART = 0.05
 # The least extra time, in standard errors.
 _ERRORS_APART = 3.0
 _DATA, OWN_CODE = "wait_us", "rest_us"
-PARTS, WAITS = (*STEP_PARTS, OWN_CODE), "waits"
+PARTS = (*STEP_PARTS, OWN_CODE)
 _OTHER = "the other"
 _WHERE = {
     "copy_us": "in copies to its GPU",

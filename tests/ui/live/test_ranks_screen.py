@@ -17,8 +17,9 @@ from dlmon.figures.session.ranks import (
 )
 from dlmon.figures.value_axis import stacked_bar
 from dlmon.records import Batches, Epoch, Model, Node, StepParts, Trainer
+from dlmon.records.training import WAITS
 from dlmon.session.follower import SessionFollower
-from dlmon.session.limits.ranks import WAITS, RankStep
+from dlmon.session.limits.ranks import RankStep
 from tui.live.live_screen import LiveScreen
 from tui.live.ranks_screen import RankList, RankParts, RanksScreen
 from tui.live.session_lines import BreakdownLine

@@ -1,7 +1,8 @@
 """The parts of a rank's step, beside those of another rank."""
 
 from dlmon.figures.session.ranks import RankRow, rank_parts
-from dlmon.session.limits.ranks import WAITS, RankStep
+from dlmon.records.training import WAITS
+from dlmon.session.limits.ranks import RankStep
 
 
 def row(number, own_ms, waits_ms):

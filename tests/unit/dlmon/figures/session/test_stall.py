@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fakes.states import SAVE, STATES
 
+from dlmon.figures.session.gap_texts import gap_of_session
 from dlmon.figures.session.stall import CHANGED, stall_of
-from dlmon.figures.session.time_breakdown import gap_of_session
 from dlmon.records import (
     Frame,
     Model,

@@ -2,13 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.figures.session.time_breakdown import (
-    breakdown_rows,
-    gap_text,
-    guard_text,
-    in_short,
-    pauses_texts,
-)
+from dlmon.figures.session.gap_texts import gap_text, guard_text, pauses_texts
+from dlmon.figures.session.time_breakdown import breakdown_rows, in_short
 from dlmon.records import NamedPause, TimePart
 from dlmon.session.gaps import Gap, GapKind
 

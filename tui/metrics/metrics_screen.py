@@ -258,6 +258,9 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
         # What is searched for has its chart.
         unsearched = [] if self._typed else curves
         steady = [name for name in unsearched if self._is_steady(name, of_time)]
+        if len(steady) == len(curves):
+            # Flat charts say more than an empty screen.
+            steady = []
         self._show_steady(steady, of_time)
         self._lay_out({name: curves[name] for name in curves if name not in steady}, [*curves])
         columns = self.plot_columns
@@ -387,9 +390,10 @@ class MetricsScreen(PanesScreen, ChartsScreen, TickingScreen, FilteredScreen):
             part,
             self._zoom_note,
         )
-        text = _APART.join(filter(None, (_BETWEEN.join(filter(None, parts)), self._steady_text)))
-        is_alone = len(self._sources) == 1
-        return first_parts(text, self.size.width - 2, _BETWEEN) if is_alone else text
+        text = _BETWEEN.join(filter(None, parts))
+        room = self.size.width - 2 - len(text) - len(_APART)
+        steady = first_parts(self._steady_text, room, _BETWEEN)
+        return f"{text}{_APART}{steady}" if steady and len(steady) <= room else text
 
     @property
     def _no_metric(self) -> str:

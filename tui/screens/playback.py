@@ -36,7 +36,7 @@ from tui.widgets.text_field import TextField
 FAST_REFRESH_S = 0.25
 # A seek that takes less than this shows no progress.
 BRIEF_S = 0.2
-_MARK = Binding.Group("Mark", compact=True)
+_MARK = Binding.Group("To mark", compact=True)
 _SPEED = Binding.Group("Speed", compact=True)
 
 # With priority, so that the keys after ":" go into its field.

@@ -148,7 +148,7 @@ async def test_nothing_is_offered_that_a_run_alone_can_do(play):
     async with play(size=(200, 40)) as played:
         offered = {active.binding.action for active in played.screen.active_bindings.values()}
         assert not offered & {"stop", "detach", "again", "stop_and_again"}
-        for word in ("Pause", "Speed", "Mark", "Go to", "Quit"):
+        for word in ("Pause", "Speed", "To mark", "Go to", "Quit"):
             assert word in played.footer
         await played.press("s", "d", "a")
         assert played.app.screen is played.screen

@@ -569,7 +569,8 @@ def _of_ranks() -> list[Record]:
 
 
 _STALLED_NS = 75_000_000_000
-_LIBRARY = "/usr/lib/python3/site-packages/torch"
+_PACKAGES = "/usr/lib/python3/site-packages"
+_LIBRARY = f"{_PACKAGES}/torch"
 
 
 # What PyTorch's profiler names on a GPU of the Pascal generation, in single precision.
@@ -749,8 +750,42 @@ def _with_traceback() -> list[Record]:
     lines = TRACEBACK.splitlines()
     kept = [each for each in rest if not isinstance(each, Failure) and not _is_error(each)]
     result = replace(result, error=lines[-1], failure=FailureKind.EXCEPTION)
-    output = [Output(kept[-1].t, "stderr", line) for line in lines]
+    output = [Output(kept[-1].t, "stdout", f"read archive {n} of 640") for n in range(24, 288, 24)]
+    output += [Output(kept[-1].t, "stderr", line) for line in lines]
     return [replace(header, directory="/home/ada/resnet"), *kept, *output, result]
+
+
+_ALLOCATOR = "bfc_allocator.cc"
+_OUT_OF_MEMORY = f"""\
+W {_ALLOCATOR}:501] Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.53GiB
+W {_ALLOCATOR}:512] Current allocation summary follows.
+I {_ALLOCATOR}:1039] BFCAllocator dump for GPU_0_bfc
+I {_ALLOCATOR}:1046] Bin (65536): Total Chunks: 12, Chunks in use: 12. 1.1MiB allocated.
+I {_ALLOCATOR}:1046] Bin (4194304): Total Chunks: 9, Chunks in use: 8. 48.2MiB allocated.
+I {_ALLOCATOR}:1046] Bin (268435456): Total Chunks: 4, Chunks in use: 3. 4.4GiB allocated.
+I {_ALLOCATOR}:1114]      Summary of in-use Chunks by size:
+I {_ALLOCATOR}:1117] 12 Chunks of size 93952 totalling 1.1MiB
+I {_ALLOCATOR}:1117] 8 Chunks of size 6291456 totalling 48.0MiB
+I {_ALLOCATOR}:1117] 3 Chunks of size 1572864000 totalling 4.4GiB
+I {_ALLOCATOR}:1121] Sum Total of in-use chunks: 4.4GiB
+W {_ALLOCATOR}:513] ************************************************____________________
+Traceback (most recent call last):
+  File "{_PACKAGES}/workloads/main.py", line 121, in train
+    network.fit(batches, epochs=epochs, callbacks=callbacks)
+  File "{_PACKAGES}/keras/src/utils/traceback_utils.py", line 122, in error_handler
+    raise e.with_traceback(filtered_tb) from None
+  File "{_PACKAGES}/tensorflow/python/eager/execute.py", line 53, in quick_execute
+    tensors = pywrap_tfe.TFE_Py_Execute(ctx._handle, device_name, op_name,
+"""
+
+
+def _out_of_memory() -> list[Record]:
+    """Return a session that ran out of memory, with what TensorFlow prints then."""
+    *records, failure, result = recorded_session(status="failed")
+    kept = [each for each in records if not _is_error(each) or "Error" in each.text]
+    (at,) = [number for number, each in enumerate(kept) if _is_error(each)]
+    printed = [Output(kept[at].t, "stderr", line) for line in _OUT_OF_MEMORY.splitlines()]
+    return [*kept[:at], *printed, *kept[at:], failure, result]
 
 
 def _is_error(record: Record) -> bool:
@@ -813,7 +848,7 @@ STATES: dict[str, State] = {
     "opening": State(recorded_session("opening")),
     "evaluating": State(recorded_session("evaluating", workload="mnist-mlp-small", step_us=2_000)),
     "completed": State(recorded_session()),
-    "failed": State(recorded_session(status="failed")),
+    "failed": State(_out_of_memory()),
     "failed-with-traceback": State(_with_traceback()),
     "interrupted": State(_TRAINING, locked=False),
     # What can go wrong beside it.

@@ -192,6 +192,9 @@ def arrange_panels(content: RunContent, width: int, height: int) -> dict[Panel, 
         right.insert(2, Panel.METRIC)
     elif content.has_failed and Panel.MACHINE not in rows:
         left.append(Panel.LOSS)
+    elif content.has_failed and width >= BROAD:
+        # The output has the room that a flat chart doesn't need.
+        left.append(Panel.OUTPUT)
     elif height >= TALL and Panel.LOSS in rows:
         left.append(Panel.EPOCHS)
     if width >= BROAD or not content.has_begun or rows.keys() == {Panel.PROCESSES}:

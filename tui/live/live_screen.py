@@ -20,7 +20,7 @@ from dlmon.figures.session.compared_figure import timing_of
 from dlmon.figures.session.epoch_numbers import epoch_word
 from dlmon.figures.session.headline import Headline, headline_of
 from dlmon.figures.session.phases import reading_text
-from dlmon.figures.session.progress import end_text
+from dlmon.figures.session.progress import end_text, failure_text
 from dlmon.figures.session.ranks import why_no_ranks
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
@@ -455,7 +455,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             # The panel grows ahead of the lines, too.
             lines = 1 << lines.bit_length()
         machine = machine_view(self._source, snapshot)
-        failed, result = self._failure.display, snapshot.result
+        failed, result = failure_text(snapshot) is not None, snapshot.result
         # How steps were doesn't matter where none ends, or where they are of no use.
         has_stalled = running and is_stalled(snapshot.overdue_s, snapshot.regular_steps)
         is_useless = snapshot.limit is not None and snapshot.limit.kind is LimitKind.LOSS

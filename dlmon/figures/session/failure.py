@@ -42,8 +42,8 @@ def failure_rows(snapshot: Snapshot, learning: Learning) -> tuple[str, tuple[Tra
     rows = (*rows, *_holder_rows(snapshot))
     readings = ", ".join(_last_readings(snapshot, learning))
     is_said = len(said) <= _LONGEST_IN_HEADLINE and not explain_out_of_memory(snapshot)
-    if rows and readings and is_said and all(row.text.strip() in said for row in rows):
-        return AT_END, (TraceRow("joint", readings),)
+    if is_said and all(row.text.strip() in said for row in rows):
+        return "", ()
     if rows and readings:
         rows = (*rows, TraceRow("joint", f"{AT_END}: {readings}"))
     return heading, rows

@@ -71,8 +71,8 @@ EXPECTED = {
         f"{BROAD_LEFT} | comparison step epochs output processes",
     ],
     "recording": ["machine | "] * 3,
-    "out of memory": ["machine | loss", *["machine | loss output"] * 2],
-    "failed by its code": ["loss | output", *["machine | loss output"] * 2],
+    "out of memory": ["machine | loss", "machine | loss output", "machine output | loss"],
+    "failed by its code": ["loss | output", "machine | loss output", "machine output | loss"],
     "failed unread": ["loss | output"] * 3,
 }
 

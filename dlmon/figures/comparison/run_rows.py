@@ -206,7 +206,7 @@ class Comparison:
         # It is a bound, so further digits say nothing; 1.02 must not become 1.
         unit = 0.1 if most < 0.5 else 0.01
         bound = math.floor(1 / most / unit) * unit
-        return f"over {bound:.3g}× as slow as {self._in_a_sentence(row)}"
+        return f"at least {bound:.3g}× as slow as {self._in_a_sentence(row)}"
 
     def far_slower(self) -> str:
         """Say that this run is many times slower than its device as published; empty if not."""
@@ -214,7 +214,9 @@ class Comparison:
         if row is None or factor is None or not self._is_of_this_device(row):
             return ""
         is_far = (factor.high or factor.value) <= 1 / MANY_TIMES
-        return self.against_nearest().partition(" (")[0] if is_far else ""
+        # A screen names the device above it.
+        text = self.against_nearest().partition(" (")[0]
+        return "".join(text.partition(" published")[:2]) if is_far else ""
 
     def against_before(self) -> str:
         """Compare in words with the run before, and say how its arguments differ."""

@@ -515,6 +515,8 @@ def _measured(run: RunSamples, is_explained: bool = False) -> tuple[tuple[LimitK
     use = run.cpu_use
     if use is not None and use.run_cores is not None:
         figures.append((LimitKind.CPU, use.run_text))
+    if use is not None and use.idle_cores is not None and (use.free_cores or 0) > 1:
+        figures.append((LimitKind.CPU, f"{cores(round(use.idle_cores, 1))} idle"))
     if use is not None and use.other_cores is not None:
         figures.append((LimitKind.CPU, f"other programs {cores(round(use.other_cores, 1))}"))
         if use.waited_share is not None and (use.free_cores or 0) < IDLE_CORES:

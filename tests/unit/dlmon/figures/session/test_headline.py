@@ -249,14 +249,14 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
         ),
         (
             "no-gpu",
-            "NOT CLEAR: this run 2.9 of 8 cores, other programs 0.3 cores, "
+            "NOT CLEAR: this run 2.9 of 8 cores, 4.8 cores idle, other programs 0.3 cores, "
             "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
         ),
         (
             # Its busiest thread takes a third of its CPU time.
             "slow-cpu",
-            "NOT CLEAR: this run 2.9 of 8 cores, other programs 0.3 cores, "
+            "NOT CLEAR: this run 2.9 of 8 cores, 4.8 cores idle, other programs 0.3 cores, "
             "busiest thread 96 % of a core, "
             "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
@@ -265,7 +265,8 @@ def test_every_state_says_what_is_so_and_what_to_do(name):
             # Why nothing is clear stands first.
             "unsupported-gpu",
             "NOT CLEAR: utilisation of GPU 0 not read: not supported, this run 2.9 of 8 cores, "
-            "other programs 0.3 cores, waiting for data is not measured with Keras on TensorFlow",
+            "4.8 cores idle, other programs 0.3 cores, "
+            "waiting for data is not measured with Keras on TensorFlow",
             "profile its next steps (P, dlmon profile)",
         ),
         (

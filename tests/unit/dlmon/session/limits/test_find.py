@@ -245,8 +245,8 @@ SAID = {
             cpus=2,
         ),
         said(
-            "NOT CLEAR: this run 1.1 of 4 cores, other programs 0.1 cores, busiest thread 50 % "
-            "of a core, GPU 0 40 %.",
+            "NOT CLEAR: this run 1.1 of 4 cores, 2.8 cores idle, other programs 0.1 cores, "
+            "busiest thread 50 % of a core, GPU 0 40 %.",
             with_gpu(utilization_pct=40),
             "",
             gpu=0,
@@ -254,8 +254,8 @@ SAID = {
         said("NOT CLEAR: nothing is measured.", Machine(t=1, wall=1.0), ""),
         # Other threads take more time than the busiest one.
         said(
-            "NOT CLEAR: this run 2.2 of 4 cores, other programs 0.1 cores, busiest thread 100 % "
-            "of a core.",
+            "NOT CLEAR: this run 2.2 of 4 cores, 1.7 cores idle, other programs 0.1 cores, "
+            "busiest thread 100 % of a core.",
             on_cores(4, 2.2, 0.1, thread_pct=100.0),
         ),
     ],

@@ -27,7 +27,6 @@ from dlmon.options.run_options import OPTIONS, RunOptions
 from dlmon.options.script import ScriptRun, UnreadableScript, read_script, shell_command
 from dlmon.records import MachineFacts
 from dlmon.records.sanitize import clean, shown_path
-from dlmon.render.wrap import first_words
 from tui.screens.form import REPEAT_HINT, Field, FormScreen
 from tui.widgets.lines import ACCENT, MUTED, PLAIN, Lines, TextRow, fit
 from tui.widgets.text_field import TextField
@@ -279,8 +278,6 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
     return [("auto", "auto"), ("cpu", "cpu"), *gpus, *every]
 
 
-_ROOM = 58
-"""The cells of a field."""
 _EXAMPLE = "python train.py --epochs 3"
 _FIELDS = (
     Field("command", "Command", _EXAMPLE, hint="The command as you type it in a shell."),
@@ -288,11 +285,16 @@ _FIELDS = (
     Field(
         "name",
         OPTIONS["name"].label,
-        "none: a name to find the session by",
+        "none  a name to find the session by",
         hint="What lists call the session.",
     ),
-    Field("repeat", "Repeat", "1 run; 3 show how much runs differ", hint=REPEAT_HINT),
-    Field("alert", OPTIONS["alert"].label, hint=f"Where alerts go, such as {EXAMPLE}."),
+    Field("repeat", "Repeat", "1  three or more show how much runs differ", hint=REPEAT_HINT),
+    Field(
+        "alert",
+        OPTIONS["alert"].label,
+        f"none  an address to tell, such as {EXAMPLE}",
+        hint="By default it gets a message when the run ends, stalls or slows down.",
+    ),
 )
 
 
@@ -312,9 +314,8 @@ class ScriptForm(FormScreen[ScriptRun]):
         self, last: ScriptRun | None, earlier: Sequence[str], alerts: AlertSettings
     ) -> None:
         command, directory, *others, alert = _FIELDS
-        whose = "none; an address gets" if alerts.chosen(None) is None else "as in config.toml"
-        events = first_words(f"{whose}: {', '.join(alerts.events)}", _ROOM)
-        alert = alert._replace(placeholder=events)
+        if alerts.chosen(None) is not None:
+            alert = alert._replace(placeholder="as in config.toml")
         directory = directory._replace(placeholder=str(shown_path(Path.cwd())))
         self._earlier = ("", *earlier) if last is None else tuple(earlier)
         self._at = 0

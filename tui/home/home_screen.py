@@ -63,7 +63,9 @@ _FRAME_ROWS = 3
 # The columns of a border and its padding, the least rows of the workloads, and the rows beside
 # which they get half of the rest.
 _FRAME_COLUMNS, _LEAST_NAMES, _LEAST_REST = 4, 4, 20
-_WITH_FACTS = "Workloads: parameters, fastest published time"
+_WITH_FACTS = (
+    "Workloads: parameters, fastest published time (* with other options than the defaults)"
+)
 
 
 class HomeScreen(BaseScreen, inherit_bindings=False):

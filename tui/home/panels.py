@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
+from textual.binding import Binding
 
 from dlmon.options.script import ScriptRun
 from dlmon.records.sanitize import clean, shown_path
@@ -24,6 +25,7 @@ from tui.widgets.lines import (
 )
 
 _NO_SCRIPT = "type its command, and run it"
+_ENTER = Binding("enter", "")
 _UNCHANGED = "it runs unchanged, dlmon watches it"
 _APART = 4
 
@@ -42,14 +44,16 @@ class ScriptPanel(FocusableLines):
 
     def rows(self, width: int, height: int, script: ScriptRun | None) -> list[TextRow]:
         if script is None:
-            return [joined((("E  ", ACCENT), (_NO_SCRIPT, STRONG)), ((_UNCHANGED, MUTED),), width)]
+            key = f"{self.app.get_key_display(_ENTER)}  "
+            return [joined(((key, ACCENT), (_NO_SCRIPT, STRONG)), ((_UNCHANGED, MUTED),), width)]
         command = first_words(clean(shlex.join(script.command)), width - 2)
         place = f"in {shown_path(script.directory or '.')}"
         return [fitting((("$ " + command, STRONG), (place, MUTED)), width)]
 
     def show(self, script: ScriptRun | None) -> None:
         self.script = script
-        self.set_titles("My script", "" if script is None else "⏎ runs it, E edits")
+        key = self.app.get_key_display(_ENTER)
+        self.set_titles("My script", "" if script is None else f"{key} runs it, E edits")
         self._show(script)
 
     _show = shows(rows)

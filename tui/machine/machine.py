@@ -169,6 +169,10 @@ def panel_layout(
         # The cores and the figures have the rows that no chart needs.
         size = "tight"
     columns = grid_columns(max(1, gpus), width, room // 2) if gpus <= MOST_CHARTS else 0
+    alone = grid_columns(gpus, width, room, _LEAST_SINGLE) if not columns else 0
+    if alone:
+        # The GPUs come first: the CPU has a line.
+        return MachineLayout("column", gpus, alone, gpus_height=str(room), cpu=False, size=size)
     if not columns:
         most = str(min(rows, room))
         return MachineLayout(rows=gpus > 0, gpus_height=most, cpu=has_cpu, size=size)

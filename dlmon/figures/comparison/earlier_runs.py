@@ -119,18 +119,18 @@ def comparable_text(match: Match | None, *, typed: bool = False) -> str:
 
 
 def published_in_brief(workload: Workload) -> tuple[str, str]:
-    """Return the fastest published time of a workload, and its device or the options it needs.
+    """Return the fastest published time of a workload, and its device: 4.00 s/epoch, GTX 1080 Ti.
 
-    4.00 s/epoch, GTX 1080 Ti.
+    A time with other options than the defaults ends with *; without any, both are empty.
     """
     defaults = default_conditions(workload)
     match = find_match(defaults, defaults)
     changes: dict[str, Any] = dict(match.changes) if match is not None else {}
     row = fastest_published(replace(defaults, **changes), defaults)
     if row is None:
-        return "none comparable", ""
+        return "", ""
     is_step = row.metric.endswith("_ms")
     time = units.milliseconds(row.value) if is_step else units.seconds(row.value)
     device = units.device(row.device).removeprefix("NVIDIA ").partition(" (")[0]
-    options = in_words(changes) if len(changes) < 2 else "other options"
-    return f"{time}/{BY_KEY[STEP_MS if is_step else row.metric].per}", options or device
+    mark = "*" if changes else ""
+    return f"{time}/{BY_KEY[STEP_MS if is_step else row.metric].per}{mark}", device

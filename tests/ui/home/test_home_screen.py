@@ -346,7 +346,7 @@ async def test_the_last_script_is_run_by_enter_and_a_log_does_not_tell_it(show_h
     header = replace(header, workload="evil.py", command=("evil.py",))
     write_log(log_dir, [header, *rest], "from-anybody")
     async with show_home((80, 24)) as shown:
-        assert "E  type its command, and run it" in shown.text
+        assert "⏎  type its command, and run it" in shown.text
         assert "⏎ Run " not in shown.text
         remember_script(("python", "train.py", "--name", "a b"), "/work")
         shown.screen.on_screen_resume()

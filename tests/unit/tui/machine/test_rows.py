@@ -276,9 +276,12 @@ def test_up_to_sixteen_gpus_have_a_row_each_on_the_smallest_usual_screen(gpus):
     assert form.cpu == (form.size != "meters")
 
 
-def test_without_room_for_a_chart_the_cpu_is_a_meter():
-    assert not panel_layout(38, 9, 1, 4, False).cpu
-    assert panel_layout(38, 10, 1, 4, False).cpu
+@pytest.mark.parametrize("size", [(38, 9), (38, 13), (80, 11)])
+def test_without_room_for_two_charts_the_gpu_has_one_and_the_cpu_is_a_meter(size):
+    form = panel_layout(*size, 1, 4, False)
+    assert (form.charts, form.cpu) == (1, False)
+    assert panel_layout(*size, 0, 4, False).cpu
+    assert panel_layout(38, 14, 1, 4, False).cpu
 
 
 def below(height, **parts):

@@ -191,7 +191,7 @@ def test_the_processes_of_a_session_of_a_host_say_where_they_are(laptop, box):
         eventually(lambda: b'"trainer"' in log.read_bytes(), "what trains")
         shown = laptop.dlmon("stack", "--host", "box", "hangs")
         assert shown.returncode == DONE, shown.stderr
-        assert "<string>:4 (process " in shown.stdout.splitlines()[0]
+        assert "<string>:4 (pid " in shown.stdout.splitlines()[0]
         refused = laptop.dlmon("profile", "--host", "box", "hangs")
         assert refused.returncode == WRONG_ARGUMENTS
         assert refused.stderr.startswith("dlmon: box: ")

@@ -148,7 +148,7 @@ class StacksScreen(AnswerScreen):
     TITLE = TOPIC = "Stacks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("S", "stacks", "Look again", tooltip="Ask every process once more"),
-        Binding("A", "fold", "All frames", tooltip="Show the frames of libraries, or fold them"),
+        Binding("A", "fold", "In full", tooltip="Show all frames and folders, or fold them"),
         *_SHARED,
     ]
     _is_folded = True
@@ -173,8 +173,10 @@ class StacksScreen(AnswerScreen):
         if not any(isinstance(record, ProcessStack) for record in records):
             return [(("no stack was recorded", ""),)]
         width, lines = self.size.width - _MARGIN, list[Line]()
-        for is_long in (True, False):
-            shown = stack_lines(records, self._is_folded, self._is_folded, is_long)
+        # The frames of libraries are folded, and fewer lines shown, only where not all fit.
+        for is_unfolded, is_long in ((True, True), (False, True), (False, False)):
+            is_folded = self._is_folded and not is_unfolded
+            shown = stack_lines(records, is_folded, self._is_folded, is_long)
             lines = [((part, style),) for text, style in shown for part in _hanging(text, width)]
             if len(lines) <= self.size.height - _ROWS_BESIDE:
                 break

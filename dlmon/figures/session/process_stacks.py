@@ -82,7 +82,7 @@ def _waits_for_ranks(stack: ProcessStack) -> tuple[bool, bool]:
 
 
 def _heading(stack: ProcessStack, first: ThreadStack | None, sources: Sequence[SourceLines]) -> str:
-    """Return where a process is: rank 1: train.py:9 in main, waits for a lock (process 4312)."""
+    """Return where a process is: rank 1: train.py:9 in main, waits for a lock (pid 4312)."""
     rank = stack.worker if stack.rank is None else f"rank {stack.rank}"
     why = stack.why.get("threads")
     if first is None:
@@ -93,7 +93,7 @@ def _heading(stack: ProcessStack, first: ThreadStack | None, sources: Sequence[S
         waits = waiting_at(first.frames[0], at, source_at(at, sources)[0]) if at else ""
         place += f", {waits}" if waits else ""
         place += f"; {why}, as code that is not Python's holds its lock" if why else ""
-    return f"{f'{rank}: ' if rank else ''}{place} (process {stack.pid})"
+    return f"{f'{rank}: ' if rank else ''}{place} (pid {stack.pid})"
 
 
 def _place_of(thread: ThreadStack) -> str:
@@ -107,13 +107,7 @@ def _lines_of(
     are_short: bool,
     is_long: bool,
 ) -> Iterator[StackLine]:
-    """Yield the source at the first thread, and the threads; in short, others in a line each."""
-    if threads and threads[0].script is not None:
-        source, note = source_at(threads[0].script, sources)
-        for text, (*_, is_here) in zip(marked(source), source, strict=True):
-            yield f"  {text}", "strong" if is_here else ""
-        if note:
-            yield f"  {note}", "dim"
+    """Yield the threads with the source at their lines; in short, others in a line each."""
     for thread in threads:
         if thread.script is None and not thread.trains:
             yield f"  thread {thread.name}: {_place_of(thread)}", "dim"
@@ -132,8 +126,12 @@ def _lines_of(
                 file = file_name(frame) if are_short else frame.file
                 text = f"  {mark} {file}:{frame.line}{function_text(frame)}"
                 yield text, "strong" if is_own else "dim"
-                if is_own and frame != thread.script:
-                    source = source_at(frame, sources)[0]
-                    here = [code.strip() for _, code, is_here in source if is_here]
-                    lines = marked(source) if is_long else here
-                    yield from ((f"        {line}", "") for line in lines)
+                if not is_own:
+                    continue
+                source, note = source_at(frame, sources)
+                is_around = is_long or frame == threads[0].script
+                here = [code.strip() for _, code, is_here in source if is_here]
+                rows = marked(source) if is_around else here
+                yield from ((f"        {row}", "strong" if row[:1] == "▶" else "") for row in rows)
+                if note and frame == thread.script:
+                    yield f"        {note}", "dim"

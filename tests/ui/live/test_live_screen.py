@@ -298,7 +298,7 @@ async def test_the_stacks_of_all_processes_are_shown_copied_and_asked_for_again(
         asked.append(request)
         if len(asked) > 1:
             raise NotControlled("it is not running any more")
-        threads = (ThreadStack("MainThread", (library, line), line, trains=True),)
+        threads = (ThreadStack("MainThread", (*[library] * 30, line), line, trains=True),)
         return [ProcessStack(1, 1, 4312, threads, rank=0)]
 
     monkeypatch.setattr(SessionFollower, "ask", answer)
@@ -308,7 +308,10 @@ async def test_the_stacks_of_all_processes_are_shown_copied_and_asked_for_again(
         await shown.press("S")
         await until(shown.pilot, lambda: "rank 0" in shown.text)
         assert "rank 0: [red]train.py:88 in save → torch/serialization.py" in shown.text
-        assert "    … 1 frame in torch" in shown.text
+        assert "    … 30 frames in torch" in shown.text
+        # Where there is room for all frames, none are folded.
+        await shown.pilot.resize_terminal(80, 60)
+        assert "    torch/serialization.py:944 in save" in shown.text
         await shown.press("A")
         assert f"    {library.file}:944 in save" in shown.text
         await shown.press("C")

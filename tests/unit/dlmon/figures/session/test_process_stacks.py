@@ -28,15 +28,15 @@ PLACE = "train.py:30 in step → torch/distributed/distributed_c10d.py in all_re
 def test_the_rank_for_which_the_others_wait_comes_first_with_the_source_at_its_line():
     lines = list(stack_lines([WAITS, rank(1, HANGS, TOP), SOURCE], is_folded=True))
     assert lines == [
-        ("rank 1: train.py:5 in wait_for_lock, waits for a lock (process 4313)", "strong"),
-        ("    4  with held:", ""),
-        ("  ▶ 5      lock.acquire()", "strong"),
-        ("    6  go()", ""),
+        ("rank 1: train.py:5 in wait_for_lock, waits for a lock (pid 4313)", "strong"),
         ("  thread MainThread, which trains, innermost frame first", "dim"),
         (f"  ▶ {SCRIPT}:5 in wait_for_lock", "strong"),
+        ("          4  with held:", ""),
+        ("        ▶ 5      lock.acquire()", "strong"),
+        ("          6  go()", ""),
         (f"    {SCRIPT}:41", "strong"),
         ("", ""),
-        (f"rank 0: {PLACE}, waits for the other ranks (process 4312)", "strong"),
+        (f"rank 0: {PLACE}, waits for the other ranks (pid 4312)", "strong"),
         ("  thread MainThread, which trains, innermost frame first", "dim"),
         ("    … 2 frames in torch", "dim"),
         (f"  ▶ {SCRIPT}:30 in step", "strong"),
@@ -57,7 +57,7 @@ def test_a_rank_that_does_not_answer_comes_before_those_that_wait_alike():
     silent = ProcessStack(1, 1, 4320, None, rank=8, why={"threads": "it did not answer in 2 s"})
     alike = rank(2, REDUCES, WRAPPER, STEP, TOP, others=WAITS.threads[1:])
     texts = [text for text, _ in stack_lines([WAITS, alike, silent])]
-    assert texts[0] == "rank 8: it did not answer in 2 s (process 4320)"
+    assert texts[0] == "rank 8: it did not answer in 2 s (pid 4320)"
     assert texts[-2].startswith("rank 2: ")
     assert texts[-1] == "  the same lines as above"
 

@@ -247,6 +247,7 @@ class RunFigures(Conditions):
         read_once: metrics whose last value covers some steps, not an epoch.
         throughput_error: the error of its throughput, from its variation.
         curve: its throughput over time; None if only its result was read.
+        loss: its loss over time; None if it reports none, or only its result was read.
         is_projected: whether its seconds per epoch are a projection.
         lacking: the reasons for figures that weren't measured.
         error: the reason of a failed run.
@@ -280,6 +281,7 @@ class RunFigures(Conditions):
     read_once: frozenset[str] = frozenset()
     throughput_error: Error | None = None
     curve: Curve | None = None
+    loss: Curve | None = None
     is_projected: bool | None = None
     lacking: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None

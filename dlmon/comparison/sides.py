@@ -18,7 +18,7 @@ from dlmon.comparison.compared_run import (
     options_with_effect,
 )
 from dlmon.quantities import BY_KEY, OTHER_CORES, QUANTITIES, SAMPLES_PER_SECOND, Quantity
-from dlmon.records import Status, TimePart
+from dlmon.records import GpuState, Status, TimePart
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.statistics.ratios import (
@@ -517,7 +517,7 @@ def _environment_of(run: RunFigures) -> dict[str, object]:
         "cores": machine.cores,
         "CPU limit": machine.cpu_limit,
         "memory (MiB)": machine.memory_mib,
-        "driver": machine.driver,
+        "driver": "none" if machine.gpus_state == GpuState.NO_DRIVER else machine.driver,
         "governor": machine.governor,
         "on battery": machine.on_battery,
         **{f"version of {name}": value for name, value in run.versions.items()},

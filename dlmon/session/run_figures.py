@@ -35,7 +35,7 @@ from dlmon.records import Doubt, Model, Record, Result, SessionHeader, Status
 from dlmon.records.training import STEP_PARTS
 from dlmon.records.words import SAMPLES_PER_S
 from dlmon.session.follower import SessionFollower
-from dlmon.session.learning import MetricFigure, metric_figures
+from dlmon.session.learning import LOSS, MetricFigure, metric_figures
 from dlmon.session.loss_by_step import LossBySteps
 from dlmon.session.session import Session
 from dlmon.session.snapshot import Snapshot
@@ -130,12 +130,14 @@ def read_figures(
     snapshot, result = session.snapshot(is_over=is_over), session.result
     values = {} if result is None else _values_of(result)
     values |= _values_of(snapshot) | session.readings.means | session.readings.maxima
-    curve = None
+    curve = loss = None
     if session.training_start is not None and session.throughput.end_ns is not None:
         curve = Curve(session.throughput, session.training_start, unit=session.throughput_unit)
+        if (metric := session.learning.metrics.get(LOSS)) and metric.series.end_ns is not None:
+            loss = Curve(metric.series, session.training_start)
     metrics = metric_figures(snapshot.epochs, session.learning, session.loops.of)
     figures = _figures(entry.header, entry.status, result, values, snapshot, metrics)
-    return _of_entry(replace(figures, curve=curve, imported=session.imported), entry)
+    return _of_entry(replace(figures, curve=curve, loss=loss, imported=session.imported), entry)
 
 
 def read_session(log: Path, on_read: OnRead = ignore, take: TakeRecords | None = None) -> Session:

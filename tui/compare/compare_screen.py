@@ -9,7 +9,9 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 
+from dlmon.comparison.compared_run import Curve, RunFigures
 from dlmon.comparison.sides import NotComparable, NoThroughput, RunComparison
 from dlmon.figures.comparison.side_rows import (
     SAME,
@@ -19,6 +21,7 @@ from dlmon.figures.comparison.side_rows import (
 )
 from dlmon.figures.sections import Figures, Note, Section
 from dlmon.log.folder import LogError
+from dlmon.render.lines import lines_of
 from dlmon.session.run_figures import OnRead, compare_logs
 from tui.drawing.time_axis import TimeAxis
 from tui.messages import ShowMetrics
@@ -29,14 +32,14 @@ from tui.screens.export import EXPORT, ExportControls
 from tui.screens.starting import read_in_thread
 from tui.widgets.headline import Headline
 from tui.widgets.lines import BAD, GOOD, STRONG
-from tui.widgets.tables import SectionLines
+from tui.widgets.tables import MARGIN, SectionLines
 
 Read = Callable[[Sequence[Path], Sequence[Path], OnRead], RunComparison]
 
 _BASE, _NEW = 1, 0
 """The line style of each side: the base is dashed."""
 _LEGEND = f"{SIGNS[_BASE]} base  {SIGNS[_NEW]} new"
-# A narrower table says only how many figures are the same.
+# A narrower table says only how many figures are the same, and no loss is drawn below it.
 _WIDTH_FOR_SAME = 100
 _HOW_TO = "Press Enter to see them side by side anyway."
 
@@ -52,10 +55,11 @@ KEYS: tuple[BindingType, ...] = (
 
 
 class ComparedScreen(ExportControls):
-    """A table of both sides, as `dlmon compare` prints it, and their throughput over each other."""
+    """A table of both sides, as `dlmon compare` prints it, and their curves over each other."""
 
     HELP_PAGES: ClassVar[tuple[Path, ...]] = (Path(__file__).with_name("compare.md"),)
     _anyway = False
+    _table_rows = 0
 
     def __init__(
         self, base: Sequence[Path], new: Sequence[Path], read: Read = compare_logs
@@ -65,13 +69,14 @@ class ComparedScreen(ExportControls):
         self._comparison: RunComparison | None = None
         self._headline = Headline(id="headline")
         self._table = SectionLines(id="sides", classes="panel")
-        self._chart = CurveChart(id="curves")
-        self._chart.display = False
+        self._chart, self._losses = CurveChart(id="curves"), CurveChart(id="losses")
+        self._charts = Horizontal(self._chart, self._losses, id="charts")
+        self._charts.display = self._chart.display = False
 
     def compose_parts(self) -> ComposeResult:
         yield self._headline
         yield self._table
-        yield self._chart
+        yield self._charts
 
     @property
     def exported_logs(self) -> Sequence[Path]:
@@ -100,22 +105,35 @@ class ComparedScreen(ExportControls):
         self._draw_curves()
 
     def _draw_curves(self) -> None:
-        """Draw the throughput of all runs, each from its first batch on, if it has one unit."""
+        """Draw the throughput of all runs, and beside it their losses, where there is room."""
+        self._draw(self._chart, "Throughput", lambda run: run.curve, least_span=0.1)
+        self._draw(self._losses, "Loss", lambda run: run.loss)
+        self._losses.display &= self.size.width >= _WIDTH_FOR_SAME
+        self._charts.display = self._chart.display
+
+    def _draw(
+        self,
+        chart: CurveChart,
+        title: str,
+        curve_of: Callable[[RunFigures], Curve | None],
+        least_span: float = 0.0,
+    ) -> None:
+        """Draw a quantity of all runs, each from its first batch on, if it has one unit."""
         sides = (self._comparison.base, self._comparison.new) if self._comparison else ()
         curves = [
-            (number, run.curve)
+            (number, curve)
             for number, side in zip((_BASE, _NEW), sides, strict=False)
-            for run in side
-            if run.curve is not None
+            for curve in map(curve_of, side)
+            if curve is not None
         ]
         units = {curve.unit for _, curve in curves}
-        self._chart.display = len(units) == 1 and len({side for side, _ in curves}) == len(sides)
-        if self._chart.display:
-            count = self._chart.plot_columns
+        chart.display = len(units) == 1 and len({side for side, _ in curves}) == len(sides)
+        if chart.display:
+            count = chart.plot_columns
             span_ns = max(curve.end_ns - curve.start_ns for _, curve in curves)
             axis = TimeAxis(0, max(1, span_ns // max(1, count)), count, count)
-            title = ", ".join(("Throughput", *units))
-            self._chart.show_curves(title, curves, axis, right=_LEGEND, least_span=0.1)
+            title = ", ".join(filter(None, (title, *units)))
+            chart.show_curves(title, curves, axis, right=_LEGEND, least_span=least_span)
 
     def _show_share(self, share: float) -> None:
         if self._comparison is None and self._base:
@@ -136,7 +154,9 @@ class ComparedScreen(ExportControls):
         )
         base, new = (" ".join(row) for row in getattr(names, "rows", ()))
         self._put_titles(base, new, "" if is_refused else signs_text(comparison))
-        self._table.show(*map(self._in_short, sections), *how_to)
+        shown = (*map(self._in_short, sections), *how_to)
+        self._table.show(*shown)
+        self._table_rows = len([*lines_of(shown, self.size.width - MARGIN - 1)])
 
     def _in_short(self, section: Section) -> Section:
         """Return a section, or in a narrow table the number of figures that are the same."""
@@ -195,6 +215,11 @@ class CompareScreen(ComparedScreen):
     WHY_NOT: ClassVar[Mapping[str, str]] = {
         "anyway": "the figures are shown already",
     }
+
+    def _draw_curves(self) -> None:
+        """Leave the charts the room that the table doesn't need."""
+        super()._draw_curves()
+        self._table.styles.max_height = self._table_rows + 2 if self._charts.display else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to compare anyway only if the runs differ in their work."""

@@ -113,7 +113,7 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
             if is_this and (run := comparison.runs.get(row.session or "")) is not None:
                 details += figures_of_run(run, row.metric)
             self._comparison = None
-            self._chart.display = False
+            self._charts.display = False
             self._headline.display = not is_this or not comparison.earlier
             if is_this:
                 self._headline.show("NO EARLIER RUN", [_PUBLISHED])
@@ -169,7 +169,7 @@ class ComparisonScreen(ComparedScreen, TickingScreen):
 
     def _draw_curves(self) -> None:
         super()._draw_curves()
-        self._chart.display &= self.size.height >= _HIGH
+        self._charts.display &= self.size.height >= _HIGH
 
     def action_move(self, rows: int) -> None:
         self._row, self._chosen = None, max(0, (self._chosen or 0) + rows)

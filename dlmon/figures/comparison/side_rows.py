@@ -56,7 +56,8 @@ from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
 
 _BAR = "less│more"
-COLUMNS = ("", "base", "new", "new/base", _BAR, "95 % interval", "p", "n")
+_INTERVAL = "95 % interval"
+COLUMNS = ("", "base", "new", "new/base", _BAR, _INTERVAL, "p", "n")
 _CHANGE = COLUMNS.index("new/base")
 _BAR_CELLS = 4
 _LEAST_FULL = math.log(1.1)
@@ -76,6 +77,7 @@ SAME = "About the same"
 """The heading of the figures that are the same in both sides."""
 _WITHIN = 0.01
 _COMPILING = f"{ACCOUNT}{TimePart.COMPILING}"
+_IN_STEPS = (f"{ACCOUNT}{TimePart.TRAINING}", f"{ACCOUNT}{TimePart.DATA_WAIT}")
 _OF_GPUS = frozenset(quantity.key for quantity in QUANTITIES if quantity.gpu is not None)
 
 _SHOWN_BEFORE = 8
@@ -181,9 +183,12 @@ def figure_table(comparison: RunComparison) -> Table:
     )
     levels = tuple(_LEVELS[figure.is_better] for figure in figures)
     numeric = (False, *(name != _BAR for name in COLUMNS[1:]))
-    dropped = ("n", "p", _BAR, "95 % interval")
+    dropped = ("n", "p", _BAR, _INTERVAL)
     table = Table(COLUMNS, rows, numeric, levels=levels, dropped=dropped)
     empty = {name for name, *cells in zip(COLUMNS, *rows, strict=True) if not any(cells)}
+    if rows[1:] and not any(row[COLUMNS.index(_INTERVAL)] for row in rows[1:]):
+        # The verdict has that of the throughput.
+        empty.add(_INTERVAL)
     if len((*comparison.base, *comparison.new)) == 2:
         empty.add("n")
     return table.without(*empty)
@@ -382,7 +387,29 @@ def verdict(comparison: RunComparison) -> str:
     if min(throughput.runs) == 1:
         unsure = "1 run each" if throughput.runs == (1, 1) else "1 run on a side"
     base = f"base in {comparison.base[0].throughput_unit}"
-    return verdicts.verdict(factor, base, unsure, subject="new is ")
+    told = verdicts.verdict(factor, base, unsure, subject="new is ")
+    return ": ".join(filter(None, (told, _cause(comparison))))
+
+
+def _cause(comparison: RunComparison) -> str:
+    """Name what made the steps longer or shorter, if that is known: waiting for data +11.20 s."""
+    ratio = comparison.throughput.ratio
+    if ratio is None or ratio.may_be_one or comparison.unlike:
+        return ""
+    sign = 1 if ratio.value < 1 else -1
+    both = [f for f in comparison.figures if f.why is None and None not in (f.base, f.new)]
+    parts = [f for f in both if f.name.startswith(STEP_PART)]
+    parts = parts or [f for f in both if f.name in _IN_STEPS]
+    change = {part.name: sign * ((part.new or 0.0) - (part.base or 0.0)) for part in parts}
+    most = max(parts, key=lambda part: change[part.name], default=None)
+    if most is None or change[most.name] <= 0:
+        return ""
+    is_tested = max(most.runs) > 1 or (most.ratio is not None and most.ratio.p is not None)
+    if is_tested and not (most.ratio and most.ratio.is_significant):
+        return ""
+    name, _, unit = _names_of(comparison)(most.name).rpartition(", ")
+    size = number_of(quantity_of(most.name), change[most.name], most.base)
+    return f"{name} {'+' if sign > 0 else '−'}{size} {unit}"
 
 
 def advice(comparison: RunComparison) -> list[str]:

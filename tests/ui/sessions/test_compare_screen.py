@@ -71,7 +71,7 @@ async def test_it_looks_right(three, text_snapshot):
 
 
 async def test_one_run_a_side_looks_right(tmp_path, text_snapshot):
-    sides = side(tmp_path, "base", 18_000), side(tmp_path, "new", 20_000, gpus=0, first_loss=1.7)
+    sides = side(tmp_path, "base", 18_000), side(tmp_path, "new", 20_000, first_loss=1.7)
     texts = [await shown(sides, size) for size in SIZES]
     assert all("dlmon sweep cifar10-cnn --repeat 3\n" in text for text in texts)
     assert "\n\n".join(texts) == text_snapshot

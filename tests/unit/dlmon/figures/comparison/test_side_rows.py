@@ -27,7 +27,7 @@ from dlmon.figures.comparison.side_rows import (
     verdict,
 )
 from dlmon.figures.sections import Figures, Note, Table
-from dlmon.records import SecondsPerEpoch, Status
+from dlmon.records import GpuState, MachineFacts, SecondsPerEpoch, Status
 from dlmon.render.lines import lines_of
 from dlmon.statistics.ratios import Basis, Error, Ratio
 
@@ -166,6 +166,55 @@ def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
     assert verdict(compare_sides(side("a", 1, 1), side("b", 2, 2))) == (
         "new is 2.00× as fast as base in samples/s (the runs of a side do not differ at all)"
     )
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "more", "cause"),
+    [
+        ({"account.training": 20.0}, {"account.training": 23.01}, {}, "steps +3.01 s"),
+        (
+            {"account.training": 20.0, "account.data_wait": 0.0},
+            {"account.training": 20.1, "account.data_wait": 2.5},
+            {},
+            "waiting for data +2.50 s",
+        ),
+        # The parts of a step say more; of a faster side, what takes less time counts.
+        (
+            {"account.training": 20.0, "step.forward_ms": 3.0, "step.backward_ms": 4.0},
+            {"account.training": 30.0, "step.forward_ms": 3.5, "step.backward_ms": 6.25},
+            {},
+            "backward +2.25 ms a step",
+        ),
+        ({"account.training": 20.0}, {"account.training": 19.0}, {}, ""),
+        # What comes once a run isn't in the throughput, nor does other work compare.
+        ({"account.startup": 2.0}, {"account.startup": 9.0}, {}, ""),
+        ({"step.forward_ms": 3.0}, {"step.forward_ms": 6.0}, {"batch_size": 32}, ""),
+    ],
+)
+def test_a_slower_side_is_told_with_the_part_that_grew_most(base, new, more, cause):
+    sides = side("a", 1_000.0, values=base), side("b", 900.0, values=new, **more)
+    assert verdict(compare_sides(*sides)).partition("): ")[2] == cause
+
+
+def test_a_faster_side_is_told_with_the_part_that_shrank_most_if_that_is_certain():
+    def steps(name, rate, *seconds):
+        return [
+            run
+            for number, s in enumerate(seconds)
+            for run in side(f"{name}{number}", rate + number, values={"account.training": s})
+        ]
+
+    base = steps("a", 1_000.0, 20.0, 20.1, 19.9)
+    clear = compare_sides(base, steps("b", 1_100.0, 18.2, 18.1, 18.3))
+    assert verdict(clear).endswith("): steps −1.80 s")
+    unsure = compare_sides(base, steps("b", 1_100.0, 18.2, 12.1, 25.3))
+    assert verdict(unsure).endswith(")")
+
+
+def test_the_driver_of_a_machine_without_one_is_none():
+    machines = MachineFacts(driver="550.54"), MachineFacts(gpus_state=GpuState.NO_DRIVER)
+    base, new = (side(n, 1.0, machine=machine) for n, machine in zip("ab", machines, strict=True))
+    assert changed_text(*compare_sides(base, new).environment) == "550.54 → none"
 
 
 # ---- steps and samples ----

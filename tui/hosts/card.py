@@ -62,7 +62,7 @@ from tui.widgets.lines import (
 )
 from tui.widgets.tables import SortedTable
 
-MOST_GPUS = 16
+MOST_GPUS, MOST_HISTORY_ROWS = 16, 3
 STATUS_STYLES: dict[Level, str] = {"": MUTED, "high": HIGH, "bad": BAD}
 _LEAST_BODY, _MOST_SESSIONS, _MOST_USERS = 3, 8, 24
 # The samples in the longest history of a row.
@@ -79,7 +79,7 @@ class HostCard(GrowingLines):
         name: str
         twice: bool
 
-    MOST_ROWS: ClassVar[int] = 2 * MOST_GPUS + _MOST_SESSIONS + 4
+    MOST_ROWS: ClassVar[int] = MOST_HISTORY_ROWS * (MOST_GPUS + 1) + _MOST_SESSIONS + 2
     DEFAULT_CLASSES = "panel"
     DEFAULT_CSS = """
     HostCard { padding: 0 1; height: auto; }
@@ -208,9 +208,14 @@ class HostCard(GrowingLines):
     @property
     def _axis(self) -> TimeAxis:
         """The newest samples; columns begin at multiples of their width."""
-        machine = self.host.machine
+        machine, series = self.host.machine, self.host.history.cpu_pct
         column_ns = max(1_000_000_000, int(self.host.interval_s * 1e9))
-        end_ns = -(-(machine.t if machine is not None else 0) // column_ns) * column_ns
+        now_ns = machine.t if machine is not None else 0
+        if self.host.is_recorded:
+            # A short recording takes the whole width.
+            length_ns = now_ns - series.first * series.width_ns
+            column_ns = max(1, min(column_ns, length_ns // _HISTORY_COLUMNS))
+        end_ns = -(-now_ns // column_ns) * column_ns
         start_ns = end_ns - _HISTORY_COLUMNS * column_ns
         return TimeAxis(start_ns, column_ns, _HISTORY_COLUMNS, _HISTORY_COLUMNS)
 
@@ -280,12 +285,14 @@ class HostTable(SortedTable[HostSnapshot]):
     _times_shown = 0
     _sorted_as: tuple[object, ...] = ()
     _ranks: Mapping[str, int] = {}
+    _has_users = False
     folded: Sequence[HostSnapshot] = ()
     """Hosts whose recordings begin later, which have no rows: that of the first one counts them."""
 
     def show(self, hosts: Sequence[HostSnapshot]) -> None:
         """Show hosts, in the order of the last sorting until the next one is due."""
         self.all_rows = hosts
+        self._has_users = any(words.users_of(host.machine) for host in hosts)
         self.rearrange()
         self._times_shown += 1
 
@@ -321,7 +328,8 @@ class HostTable(SortedTable[HostSnapshot]):
     def heading(self, width: int) -> TextRow:
         names = f"{'host':<{_NAME}}{'use of each GPU':<{self._level_cells + _FREE}}"
         if self._has_gpu_totals(width):
-            names += f"{'GPU memory':>{_GPU_MEMORY}}  {'who':<{_WHO}}{'power':>{_POWER}}"
+            who = f"{'who':<{_WHO}}" * self._has_users
+            names += f"{'GPU memory':>{_GPU_MEMORY}}  {who}{'power':>{_POWER}}"
         names += f"{'CPU':>{_PERCENT}}{'memory':>{_MEMORY}}"
         is_live = not all(host.is_recorded for host in self.shown_rows)
         return ((f"{names}  sessions" if is_live else names, MUTED),)
@@ -362,12 +370,10 @@ class HostTable(SortedTable[HostSnapshot]):
         cpu, memory, facts = machine.cpu, machine.memory or Memory(), host.facts
         in_use = _in_use(memory.used_mib, facts.memory_limit_mib or facts.memory_mib)
         pct = cpu.pct if cpu else None
-        gpu_totals = " " * (_GPU_MEMORY + _WHO + _POWER + 2)
-        if host.gpus:
-            users, power_w = words.users_of(machine), words.gpu_power_w(host)
-            power = "–" if power_w is None else f"{power_w:.0f} W"
-            gpu_memory = _in_use(*words.gpu_memory_mib(host))
-            gpu_totals = f"{gpu_memory:>{_GPU_MEMORY}}  {fit(users, _WHO)}{power:>{_POWER}}"
+        gpu_memory = _in_use(*words.gpu_memory_mib(host)) if host.gpus else ""
+        users = fit(words.users_of(machine), _WHO) if self._has_users else ""
+        power = words.gpu_power_text(host) if host.gpus else ""
+        gpu_totals = f"{gpu_memory:>{_GPU_MEMORY}}  {users}{power:>{_POWER}}"
         row = (
             *((_level_of(gpu), GOOD if gpu.index in free else BAR) for gpu in gpus),
             (" " * (cells - len(gpus)), PLAIN),

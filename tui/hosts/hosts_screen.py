@@ -28,7 +28,14 @@ from dlmon.remote.host import HostSnapshot, HostState, RunningSession, WatchedHo
 from dlmon.remote.host_replay import HostReplay
 from dlmon.session.replay import SEEKING_S
 from dlmon.session.source import SLICE_S
-from tui.hosts.card import STATUS_STYLES, HostCard, HostTable, shown_sessions, user_cells
+from tui.hosts.card import (
+    MOST_HISTORY_ROWS,
+    STATUS_STYLES,
+    HostCard,
+    HostTable,
+    shown_sessions,
+    user_cells,
+)
 from tui.messages import ListHostSessions, ReplayHost, ShowHostSession
 from tui.screens.base import HELP, PALETTE, QUIT, SESSIONS, TickingScreen, hidden, topics_of
 from tui.screens.filtered import CLEAR_FILTER, FILTER, REVERSE, SORT, SORT_KEYS, FilteredScreen
@@ -71,8 +78,8 @@ _WIDEST = 100
 # The rows of a card's border and sessions, and the GPUs of a host that did not tell yet.
 _ROWS_BESIDE_HISTORIES, _UNKNOWN_GPUS = 4, 8
 _MOST_CARDS_IN_COLUMN, _MOST_ALONE = 8, 3
-# The rows of a small card, and of the histories on a card where all cards fit.
-_LEAST_CARD, _HISTORY_ROWS = 7, 2
+# The rows of a small card.
+_LEAST_CARD = 7
 
 
 class CardGrid(VerticalScroll):
@@ -166,7 +173,7 @@ class CardsScreen(FilteredScreen, TickingScreen):
         hosts = [rows[index], *(host for host in others if host.machine is not None)]
         counts = range(len(hosts), 1, -1)
         columns = self._most_columns
-        return hosts[: next((n for n in counts if _fit(hosts[:n], columns, 1, room)), 1)]
+        return hosts[: next((n for n in counts if _fit(hosts[:n], columns, room)), 1)]
 
     def _paint_cards(self, hosts: Sequence[HostSnapshot]) -> None:
         new = [HostCard(host) for host in hosts if host.name not in self._cards]
@@ -180,9 +187,9 @@ class CardsScreen(FilteredScreen, TickingScreen):
             self._grid.sort_children(key=lambda card: ranks.get(card, -1))
         self._grid.styles.grid_size_columns, history_rows = self._shape_of(hosts)
         cells = user_cells(hosts)
-        for host in hosts:
+        for host, rows in zip(hosts, history_rows, strict=True):
             is_chosen, session = host is self.chosen_host, self.chosen_session
-            self._cards[host.name].show(host, is_chosen, session, cells, history_rows)
+            self._cards[host.name].show(host, is_chosen, session, cells, rows)
 
     @property
     def remark(self) -> str:
@@ -223,20 +230,20 @@ class CardsScreen(FilteredScreen, TickingScreen):
         # Count a gap for each column; the last column has none.
         return max(1, (self.size.width - _SCROLLBAR + 1) // (_LEAST_WIDTH + 1))
 
-    def _shape_of(self, hosts: Sequence[HostSnapshot]) -> tuple[int, int]:
-        """Return the columns of cards, and the rows of a history: the widest that fit."""
+    def _shape_of(self, hosts: Sequence[HostSnapshot]) -> tuple[int, list[int]]:
+        """Return the columns of cards, and the rows of a history on each: the largest that fit."""
         most = max(1, min(self._most_columns, len(hosts)))
-        if self.is_compact:
-            return most, 1
-        return next(
-            (
-                (columns, rows)
-                for columns in range(min(most, max(1, self.size.width // _WIDEST)), most + 1)
-                for rows in range(_HISTORY_ROWS, 0, -1)
-                if _fit(hosts, columns, rows, self._room)
-            ),
-            (most, 1),
-        )
+        room = self._room - (self._table.count if self.is_compact else 0)
+        least = min(most, max(1, self.size.width // _WIDEST))
+        columns = next((n for n in range(least, most) if _fit(hosts, n, room)), most)
+        rows = [1] * len(hosts)
+        # The histories of hosts with few GPUs grow first.
+        fewest = sorted(range(len(hosts)), key=lambda n: len(hosts[n].gpus))
+        for number in fewest * (MOST_HISTORY_ROWS - 1):
+            higher = [*rows[:number], rows[number] + 1, *rows[number + 1 :]]
+            if _fit(hosts, columns, room, higher):
+                rows = higher
+        return columns, rows
 
     def on_host_card_clicked(self, message: HostCard.Clicked) -> None:
         """Highlight the clicked host; a double click opens it."""
@@ -308,13 +315,18 @@ class CardsScreen(FilteredScreen, TickingScreen):
             self.on_row_list_highlighted()
 
 
-def _fit(hosts: Sequence[HostSnapshot], columns: int, history_rows: int, room: int) -> bool:
-    """Return whether cards of these hosts fit into so many rows."""
+def _fit(
+    hosts: Sequence[HostSnapshot], columns: int, room: int, history_rows: Sequence[int] = ()
+) -> bool:
+    """Return whether cards of these hosts, with histories so high, fit into a number of rows."""
     gpus = [
         _UNKNOWN_GPUS if host.machine is None and host.problem is None else len(host.gpus)
         for host in hosts
     ]
-    heights = [history_rows * (count + 1) + _ROWS_BESIDE_HISTORIES for count in gpus]
+    rows = history_rows or [1] * len(hosts)
+    heights = [
+        n * (count + 1) + _ROWS_BESIDE_HISTORIES for n, count in zip(rows, gpus, strict=True)
+    ]
     return all(sum(heights[column::columns]) <= room for column in range(columns))
 
 

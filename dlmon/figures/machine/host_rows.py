@@ -145,9 +145,11 @@ def gpu_memory_mib(host: HostSnapshot) -> tuple[float | None, float | None]:
     return total(used), total(sizes)
 
 
-def gpu_power_w(host: HostSnapshot) -> float | None:
-    """Return the power of all GPUs together; None unless all report theirs."""
-    return total(gpu.power_w for gpu in host.gpus)
+def gpu_power_text(host: HostSnapshot) -> str:
+    """Write the power of all GPUs together: 178 W, or ≥178 W if not all report theirs."""
+    known = [gpu.power_w for gpu in host.gpus if gpu.power_w is not None]
+    at_least = "≥" if len(known) < len(host.gpus) else ""
+    return f"{at_least}{sum(known):.0f} W" if known else "–"
 
 
 def short_command(command: str) -> str:

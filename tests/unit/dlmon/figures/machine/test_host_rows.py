@@ -126,16 +126,16 @@ def test_a_host_is_identified_by_its_gpus_which_are_said_as_one_else_by_its_proc
     shown = host.snapshot()
     assert words.users_of(shown.machine) == "ada"
     assert words.gpu_memory_mib(shown) == (142 * 1024, 160 * 1024)
-    assert words.gpu_power_w(shown) == 1024.0
-    # A sum is unknown where one does not report.
-    gpus = (Gpu(0, memory_used_mib=1024.0, power_w=70.0), Gpu(1, why={"power_w": "lost"}))
+    assert words.gpu_power_text(shown) == "1024 W"
+    # Where one does not report, a sum is unknown, or is at least that of the others.
+    gpus = (Gpu(0, memory_used_mib=1024, power_w=70.0), Gpu(1, why={"power_w": "lost"}))
     other = FakeHost("gpu2", clock)
     other.start()
     other.connect()
     other.connection.report(facts(gpus=2))
     other.connection.report(replace(sample(clock()), gpus=gpus))
     shown = other.snapshot()
-    assert words.gpu_power_w(shown) is None
+    assert words.gpu_power_text(shown) == "≥70 W"
     assert words.gpu_memory_mib(shown)[0] is None
 
 

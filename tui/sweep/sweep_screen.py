@@ -234,8 +234,6 @@ class SweepScreen(ExperimentScreen):
 
     def prepare_parts(self) -> None:
         self._table, self._curves = self.query_one(SweepTable), self.query_one(RunCurves)
-        summary = plan_text(self.run.sweep.plan)
-        self._table.set_titles("Combinations", summary, "running first, then the fastest")
 
     def paint(self) -> None:
         if self._has_left:
@@ -281,8 +279,11 @@ class SweepScreen(ExperimentScreen):
                 seen = running_row(run.follower.snapshot(), session.learning)
                 current[index] = RunningRow(LOST) if run.is_lost else seen
         sweep, goes_on = self.run.sweep, not self.run.ended
-        running = [run.slot.combination for run in self.run.current.values()]
+        current_runs = self.run.current.values()
+        running = [run.slot.combination for run in current_runs if not run.is_lost]
         order = order_by_result(sweep, running)
+        in_order = "running first, then the fastest" if running else "the fastest first"
+        self._table.set_titles("Combinations", plan_text(sweep.plan), in_order)
         self._table.show(sweep_table(sweep, self._queued, current, goes_on), order)
 
     def paint_highlighted(self) -> None:

@@ -328,7 +328,8 @@ def _divided(gpu: Gpu) -> Gpu:
         MigInstance(1, name, 8, 0, total_mib, 0, ()),
     )
     unread = dict.fromkeys(unknown)
-    return replace(gpu, **unread, mig=True, instances=parts, why=gpu.why | why)
+    held = {"memory_used_mib": parts[0].memory_used_mib}
+    return replace(gpu, **unread, **held, mig=True, instances=parts, why=gpu.why | why)
 
 
 _TRAINER = "/usr/bin/python3 -m workloads.train cifar10-cnn --batch-size 100 --epochs 3"
@@ -824,8 +825,9 @@ def _earlier(days: int, **options) -> list[Record]:
         session_id=name, begin_wall=BEGIN_WALL - days * DAY_S, **options
     )
     assert isinstance(result, Result)
-    account = {"startup": 2.1, "loading": 0.9, "compiling": 1.5, "training": 0.8 * result.wall_s}
-    account["validation"] = result.wall_s - sum(account.values())
+    account = {"startup": 2.1, "loading": 0.9, "compiling": 1.5}
+    steps_s = 0.9 * (result.wall_s - sum(account.values()))
+    account |= {"training": steps_s, "validation": steps_s / 9}
     return [*records, replace(result, account=account)]
 
 
@@ -836,6 +838,12 @@ def _busy(records: list[Record]) -> list[Record]:
     return [replace(header, machine=machine), *rest]
 
 
+_ON_MIG = tuple(
+    replace(row, gpus=(0,), gpu_memory_mib=2_843)
+    if row.pid == 4_242
+    else replace(row, gpus=(), gpu_memory_mib=None)
+    for row in _processes(1)
+)
 _ASLEEP = "asleep (runtime power management)"
 _TRAINING = recorded_session("training")
 _LONG = {"epochs": 1000, "ended": 400, "samples": 1_000}
@@ -864,7 +872,7 @@ STATES: dict[str, State] = {
     "no-gpu-in-depth": State(_in_depth(recorded_session("training", gpus=0))),
     "2-gpus-in-depth": State(_in_depth(recorded_session("training", gpus=2))),
     "8-gpus-in-depth": State(_in_depth(recorded_session("training", gpus=8, cores=64))),
-    "mig": State(_in_depth(_TRAINING, _divided)),
+    "mig": State(_in_depth(_TRAINING, _divided, _ON_MIG)),
     "asleep": State(_with_samples(_in_depth(_TRAINING), partial(_unanswered, _ASLEEP), last=6)),
     "other-namespace": State(_in_depth(_TRAINING, processes=_OTHER_NAMESPACE)),
     "over-in-depth": State(_in_depth(recorded_session())),

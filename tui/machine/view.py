@@ -166,8 +166,9 @@ class MachineView:
         return self.history.energy.gpu_joules_since_start.get(gpu.index)
 
     def users_of(self, gpu: Gpu) -> tuple[str, ...]:
-        """Return the programs on a GPU with their users and memory; none at a cursor."""
-        return () if self.cursor_ns is not None else gpu_users(gpu, self.history.latest)
+        """Return the programs on a GPU with their users and memory; none at a cursor, or unread."""
+        is_unread = self.cursor_ns is not None or has_no_readings(gpu)
+        return () if is_unread else gpu_users(gpu, self.history.latest)
 
     def who_uses(self, gpu: Gpu) -> str:
         """Name the users of a GPU and their programs; empty at a cursor."""
@@ -178,7 +179,7 @@ class MachineView:
 
         It is unknown if a process of the run is on several GPUs: only its total is reported.
         """
-        machine = self.history.latest
+        machine = None if has_no_readings(gpu) else self.history.latest
         listed = (machine.processes if machine is not None else None) or ()
         ours = [process for process in listed if gpu.index in process.gpus and process.of_run]
         return total(row.gpu_memory_mib if len(row.gpus) == 1 else None for row in ours)

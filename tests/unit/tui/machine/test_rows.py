@@ -7,7 +7,7 @@ import pytest
 from fakes.recorded import BEGIN_NS, folded, recorded_session
 
 from dlmon.figures.machine.readings import Figure
-from dlmon.records import Cpu, Gpu, Process
+from dlmon.records import Cpu, Gpu, GpuState, Process
 from dlmon.session.machine_history import MachineHistory
 from tui.drawing.time_axis import TimeAxis
 from tui.machine.gpu_rows import GpuRows
@@ -149,6 +149,8 @@ def test_who_uses_each_gpu_stands_in_its_row():
     view = view_of(2, processes=rows)
     assert view.users_of(view.gpus[1]) == ("ada 4.6 GiB train.py", "serve")
     assert replace(view, cursor_ns=BEGIN_NS).users_of(view.gpus[1]) == ()
+    asleep = replace(view.gpus[1], utilization_pct=None, state=GpuState.ASLEEP)
+    assert view.users_of(asleep) == ()
     unnamed = view_of(2, processes=(Process(7, gpus=(1,), gpu_memory_mib=88),))
     assert unnamed.users_of(unnamed.gpus[1]) == ("88 MiB pid 7",)
 

@@ -85,7 +85,7 @@ endif
 
 # More than half of a run is waiting: for a signal, for the end of a process.
 e2e: setup ## real processes, signals and Keras
-	$(BIN)/pytest -n $$(($(CORES) + 4)) --dist loadgroup -m "not costly" tests/e2e
+	$(BIN)/pytest -n $$(($(CORES) + 6)) --dist loadgroup -m "not costly" tests/e2e
 
 costly: setup ## the real frameworks and tools again for which CI has no time
 	$(BIN)/pytest -n $(CORES) -m costly tests/e2e

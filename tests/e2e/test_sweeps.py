@@ -152,7 +152,7 @@ def test_ctrl_c_stops_the_run_and_the_sweep_and_resume_makes_what_is_left(sweepe
 
 
 def test_a_killed_supervisor_costs_its_run_and_no_other(sweeper, log_dir):
-    one = sweeper(vary={"batch_size": [8, 16]}, options={"epochs": 1, "steps": 1000})
+    one = sweeper(vary={"batch_size": [8, 16]}, options={"epochs": 1, "steps": 5000})
     log = one.running_session()
     os.kill(log.supervisor_pid, signal.SIGKILL)
     assert one.exit_code() == 0

@@ -235,7 +235,7 @@ def test_a_detached_run_is_replayed_from_another_terminal_while_it_runs_and_afte
     log.wait_for(Epoch)
     shell = terminal()
     shell.run(dlmon_command, "replay", "last", "--log-dir", log_dir)
-    shell.wait_for("replay 1×", " so far", "space Pause", "[] Speed", "nN Mark")
+    shell.wait_for("replay 1×", " so far", "space Pause", "[] Speed", "nN To mark")
     shell.press("Space")
     shell.wait_for("paused, 1×")
     shell.press("N")

@@ -117,7 +117,7 @@ def held_before(snapshot: Snapshot) -> str:
         total_mib = facts_of_gpu(snapshot.header.machine, gpu.index).memory_mib
         if gpu.index in snapshot.gpus and gpu.memory_used_mib is not None and total_mib:
             held = units.memory_in_use(gpu.memory_used_mib, total_mib)
-            texts.append(f"GPU {gpu.index} held {held} before the allocation that failed")
+            texts.append(f"GPU {gpu.index} last held {held}, without the allocation that failed")
     return ", ".join(texts[:1])
 
 

@@ -497,7 +497,7 @@ def test_what_the_interpreter_says_of_its_script_is_said_once():
 def test_out_of_memory_a_smaller_batch_is_advised_where_there_is_one(batch_size, tries):
     model = replace(FAILED.model, batch_size=batch_size)
     rows = rows_of(failed("memory ran out", FailureKind.OUT_OF_MEMORY, ["x"], model=model))
-    held = "GPU 0 held 4.7 of 6.0 GiB before the allocation that failed"
+    held = "GPU 0 last held 4.7 of 6.0 GiB, without the allocation that failed"
     memory = f"▌ OUT OF MEMORY  memory ran out, {held}"
     assert rows == [memory, *([f"▌ → use a smaller batch than {batch_size}"] * tries)]
 

@@ -176,7 +176,7 @@ class ComparedScreen(ExportControls):
         # The sentence may begin with the very words.
         told = f"New is {word.partition(' ')[2]} as {'slow' if is_slow else 'fast'} as base"
         rest = [
-            text.removeprefix(word.capitalize()).lstrip().replace(told, "than base", 1)
+            text.removeprefix(word.capitalize()).lstrip().replace(told, "against base", 1)
             for text in sentences
         ]
         self._headline.show(word, rest, BAD if is_slow else GOOD if is_fast else STRONG)

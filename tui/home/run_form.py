@@ -285,14 +285,14 @@ _FIELDS = (
     Field(
         "name",
         OPTIONS["name"].label,
-        "none  a name to find the session by",
+        "none  (a name helps to find the session)",
         hint="What lists call the session.",
     ),
     Field("repeat", "Repeat", "1  three or more show how much runs differ", hint=REPEAT_HINT),
     Field(
         "alert",
         OPTIONS["alert"].label,
-        f"none  an address to tell, such as {EXAMPLE}",
+        f"none  (an address to tell, such as {EXAMPLE})",
         hint="By default it gets a message when the run ends, stalls or slows down.",
     ),
 )

@@ -73,6 +73,7 @@ LEGENDS = {
 }
 """The meaning of each sign before a change."""
 UNKNOWN = "–"
+_NOTHING_DIFFERS = "nothing that is known of arguments, code and machine differs"
 SAME = "About the same"
 """The heading of the figures that are the same in both sides."""
 _WITHIN = 0.01
@@ -110,6 +111,8 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
     changed = (("Different arguments", it.arguments), ("Different options", it.options))
     sections = [*(_differing(*part) for part in changed), _different_code(it)]
     yield from (section for section in sections if section.rows)
+    if not it.environment and not any(section.rows for section in sections):
+        yield from note([_NOTHING_DIFFERS], "list")
     if not is_refused:
         table = figure_table(it)
         yield table

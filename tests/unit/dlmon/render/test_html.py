@@ -74,8 +74,9 @@ def test_two_sessions_are_compared_as_sides(tmp_path):
     later = recorded_session(session_id=OTHER, step_us=25_000, begin_wall=BEGIN_WALL + 86_400)
     report = make_report([one, write_log(tmp_path, later)], [])
     (it,) = report.compared
-    heading, verdict, table, *_ = it.sections
+    heading, verdict, alike, table, *_ = it.sections
     assert "1 run each" in verdict.sentences[0]
+    assert alike.sentences == ("Nothing that is known of arguments, code and machine differs.",)
     assert table.rows[0][0] == "samples/s"
     page = html_of(report)
     # The table and the verdict speak of base and new alone.

@@ -111,7 +111,7 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
     changed = (("Different arguments", it.arguments), ("Different options", it.options))
     sections = [*(_differing(*part) for part in changed), _different_code(it)]
     yield from (section for section in sections if section.rows)
-    if not it.environment and not any(section.rows for section in sections):
+    if not (it.environment or it.unlike or any(section.rows for section in sections)):
         yield from note([_NOTHING_DIFFERS], "list")
     if not is_refused:
         table = figure_table(it)

@@ -508,3 +508,14 @@ def test_the_loss_of_synthetic_data_is_not_compared_and_that_is_said():
     assert "the loss is not compared: the data is synthetic" in notes(
         compare_sides(*([run] for run in runs))
     )
+
+
+@pytest.mark.parametrize("anyway", [True, False])
+def test_that_nothing_differs_is_said_only_of_the_same_work(anyway):
+    def said(**changes):
+        it = compare_sides(side("a", 10.0), side("b", 10.5, **changes))
+        notes = [s for s in describe_sides(it, anyway) if isinstance(s, Note)]
+        return any("Nothing that is known" in text for note in notes for text in note.sentences)
+
+    assert said()
+    assert not said(batch_size=32)

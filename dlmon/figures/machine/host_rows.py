@@ -234,8 +234,8 @@ def summary(
     gpus = sum(len(snapshot.gpus) for snapshot in known or current)
     if gpus:
         free = sum(len(snapshot.free_gpus or ()) for snapshot in known)
-        # Others may be free, which nobody can read now.
-        gpu = "live GPU" if known and len(current) < len(hosts) else "GPU"
+        # Others are there too, which nobody can read now.
+        gpu = "live GPU" if len(current) < len(hosts) else "GPU"
         counted = units.counted(gpus, gpu)
         parts.append(f"{free} of {counted} free" if known else counted)
     states = [snapshot.state for snapshot in hosts]

@@ -94,6 +94,7 @@ class Parts:
         """The newest record since, in place of those in between; of the parts of steps, the sum."""
         self._ranks = 0
         """The number of ranks, as reported by the processes."""
+        self._reading = asyncio.Lock()
 
     def take_epoch(self, epoch: Epoch) -> None:
         """Note the end of an epoch in the session's own log."""
@@ -107,8 +108,13 @@ class Parts:
 
     async def read(self) -> int:
         """Take the new records; return their number."""
-        # A shared disk may be slow.
-        new = await asyncio.to_thread(lambda: list(self._new()))
+        # Whoever is cancelled while a thread reads would lose what the thread has read.
+        return await asyncio.shield(self._read())
+
+    async def _read(self) -> int:
+        async with self._reading:
+            # A shared disk may be slow.
+            new = await asyncio.to_thread(lambda: list(self._new()))
         for part, record in new:
             if isinstance(record, Trainer) and part.is_here:
                 self._trains_here(record.pid)

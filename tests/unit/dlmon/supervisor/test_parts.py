@@ -1,11 +1,13 @@
 """What other machines of a run recorded becomes one session: times, processes, machines."""
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
 from fakes.recorded import recorded_session
 
+from dlmon.log.log_follower import LogFollower
 from dlmon.records import (
     Batches,
     CodeSamples,
@@ -92,6 +94,33 @@ def test_the_processes_of_another_machine_train_beside_those_of_this_one(run):
     assert (batches.trainer, batches.t, batches.dt_us) == (1000, 1002 * S, (100_000, 200_000))
     (ended,) = run.read(Epoch)
     assert (ended.trainer, ended.begin, ended.end) == (1000, 1002 * S, 1003 * S)
+
+
+def test_what_is_being_read_when_the_session_ends_is_taken_too(run, monkeypatch):
+    run.part(TRAINER, Batches(0, 0, 32, 9 * S, (100_000, 200_000)))
+    new_records, is_cancelled = LogFollower.new_records, threading.Event()
+
+    async def end_while_a_thread_reads():
+        loop, began = asyncio.get_running_loop(), asyncio.Event()
+
+        def read_slowly(*arguments):
+            loop.call_soon_threadsafe(began.set)
+            is_cancelled.wait(10)
+            return new_records(*arguments)
+
+        monkeypatch.setattr(LogFollower, "new_records", read_slowly)
+        reading = asyncio.create_task(run.parts.read())
+        await began.wait()
+        reading.cancel()
+        await asyncio.wait({reading})
+        is_cancelled.set()
+        run.part(Batches(0, 2, 32, 10 * S, (300_000,)))
+        await run.parts.read()
+
+    asyncio.run(end_while_a_thread_reads())
+    run.parts.close()
+    batches = [one.dt_us for one in run.written if isinstance(one, Batches)]
+    assert batches == [(100_000, 200_000), (300_000,)]
 
 
 def test_each_machine_is_shown_once_with_its_facts(run):

@@ -65,11 +65,9 @@ def test_a_capped_run_is_completed_and_its_json_has_the_documented_keys(dlmon, l
     assert result["options"]["batch_size"] == 64
     assert (result["epochs"], result["batches"]) == (2, 60)
     assert result["compile_s"] > 0
-    # 60 batches are over in less than a second: too few to be steady, and so it says.
-    assert result["samples_per_second"] is None
-    assert "too short" in result["why"]["samples_per_second"]
+    # 60 batches are too few to compare, and so it says; a busy machine may have steady ones.
     assert result["valid"] is False
-    assert result["against"]["too_short"] == "too short: it was never steady"
+    assert result["against"]["too_short"].startswith("too short: ")
     account = result["account"]
     assert sum(account.values()) == pytest.approx(result["wall_s"], rel=0.01)
     measured = {"startup", "loading", "building", "compiling", "training", "evaluation", "closing"}

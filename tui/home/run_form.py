@@ -280,7 +280,7 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
 
 _EXAMPLE = "python train.py --epochs 3"
 _FIELDS = (
-    Field("command", "Command", _EXAMPLE, hint="The command as you type it in a shell."),
+    Field("command", "Command", _EXAMPLE, hint="As you type it in a shell. The script stays as it is."),
     Field("directory", "Directory", hint="Where the command runs."),
     Field(
         "name",
@@ -288,11 +288,11 @@ _FIELDS = (
         "none  (a name helps to find the session)",
         hint="What lists call the session.",
     ),
-    Field("repeat", "Repeat", "1  three or more show how much runs differ", hint=REPEAT_HINT),
+    Field("repeat", "Repeat", "1  (three or more show how much runs differ)", hint=REPEAT_HINT),
     Field(
         "alert",
         OPTIONS["alert"].label,
-        f"none  (an address to tell, such as {EXAMPLE})",
+        f"none  (an address, such as {EXAMPLE})",
         hint="By default it gets a message when the run ends, stalls or slows down.",
     ),
 )

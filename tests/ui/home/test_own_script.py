@@ -97,7 +97,7 @@ async def test_the_form_explains_the_field_that_has_the_focus(launched):
     app, _, _ = launched
     async with app.run_test(size=(80, 24)) as pilot:
         await open_form(app, pilot)
-        assert "as you type it in a shell" in screen_text(app)
+        assert "As you type it in a shell" in screen_text(app)
         await pilot.press("tab", "tab", "tab")
         await until(pilot, lambda: "show how much runs differ" in screen_text(app))
 

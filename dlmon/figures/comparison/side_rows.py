@@ -55,7 +55,7 @@ from dlmon.session.code_changes import with_code_changes
 from dlmon.statistics.ratios import Basis, Ratio
 from workloads.catalog import WORKLOADS
 
-_BAR = "less│more"
+_BAR = " bad│good"
 _INTERVAL = "95 % interval"
 COLUMNS = ("", "base", "new", "new/base", _BAR, _INTERVAL, "p", "n")
 _CHANGE = COLUMNS.index("new/base")
@@ -100,8 +100,11 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
             yield Note(tuple(clean(as_sentence(sentence, names)) for sentence in sentences), kind)
 
     is_refused = bool(it.unlike) and not anyway
-    (answer,) = note([why_unlike(it) if is_refused else verdict(it)], "verdict")
-    yield answer if is_refused else replace(answer, sentences=(*answer.sentences, *advice(it)))
+    if is_refused:
+        yield from note([why_unlike(it)], "verdict")
+    else:
+        (answer,) = note([verdict(it), *_changed_loss(it)], "verdict")
+        yield replace(answer, sentences=(*answer.sentences, *advice(it)))
     # Another device explains more than all figures do.
     texts = (f"{d.name} {changed_text(_brief_device(d))}" for d in it.environment)
     yield from note([f"differs: {', '.join(texts)}"] * bool(it.environment), "list")
@@ -179,7 +182,7 @@ def figure_table(comparison: RunComparison) -> Table:
     ]
     # What only one side has comes last.
     figures.sort(key=lambda f: f.name != THROUGHPUT and None in (f.base, f.new))
-    largest = max((_size(figure.ratio) for figure in figures), default=0.0)
+    largest = max((_size(figure) for figure in figures), default=0.0)
     largest = max(largest, _LEAST_FULL)
     rows = tuple(
         _row(f, names(f.name), _why_missing(comparison, f), is_tested, largest) for f in figures
@@ -312,19 +315,22 @@ def _numbers(figure: ComparedFigure) -> tuple[str, str]:
     return base, new
 
 
-def _size(ratio: Ratio | None) -> float:
-    """Return how far a ratio is from 1, in either direction."""
-    return 0.0 if ratio is None or not 0 < ratio.value < math.inf else abs(math.log(ratio.value))
+def _size(figure: ComparedFigure) -> float:
+    """Return how far a change is from none; 0 for a figure of which neither direction is better."""
+    ratio = figure.ratio
+    if ratio is None or not 0 < ratio.value < math.inf:
+        return 0.0
+    return 0.0 if quantity_of(figure.name).less_is_better is None else abs(math.log(ratio.value))
 
 
-def _bar_of(ratio: Ratio | None, largest: float) -> str:
-    """Draw a change to the left or right of a line, faint if it may be chance."""
-    cells = round(_BAR_CELLS * _size(ratio) / largest)
+def _bar_of(figure: ComparedFigure, largest: float) -> str:
+    """Draw a change to the right of a line if it is for the better; faint if it may be chance."""
+    ratio, cells = figure.ratio, round(_BAR_CELLS * _size(figure) / largest)
     if ratio is None or not cells:
         return ""
     bar = ("░" if ratio.may_be_one else "█") * cells
-    half = len("less")
-    return f"{bar:>{half}}│" if ratio.value < 1 else f"{'':{half}}│{bar}"
+    is_better = (ratio.value < 1) == quantity_of(figure.name).less_is_better
+    return f"{'':{_BAR_CELLS}}│{bar}" if is_better else f"{bar:>{_BAR_CELLS}}│"
 
 
 def _row(
@@ -347,7 +353,7 @@ def _row(
         ""
         if ratio is None
         else change_text(ratio).removeprefix("" if is_tested else f"{NOT_TESTED} "),
-        _bar_of(ratio, largest),
+        _bar_of(figure, largest),
         interval,
         "" if ratio is None or ratio.p is None else p_text(ratio.p),
         runs,
@@ -413,6 +419,20 @@ def _cause(comparison: RunComparison) -> str:
     name, _, unit = _names_of(comparison)(most.name).rpartition(", ")
     size = number_of(quantity_of(most.name), change[most.name], most.base)
     return f"{name} {'+' if sign > 0 else '−'}{size} {unit}"
+
+
+def _changed_loss(comparison: RunComparison) -> list[str]:
+    """Say that the loss differs, if that is certain: a faster run that learns less is no gain."""
+    for figure in comparison.figures:
+        ratio = figure.ratio
+        if figure.name == f"{METRIC}loss" and ratio is not None and ratio.is_significant:
+            way, bounds = (
+                "lower" if ratio.value < 1 else "higher",
+                (ratio.low or 0, ratio.high or 0),
+            )
+            change, interval = verdicts.change(ratio.value), verdicts.change(*bounds)
+            return [f"the last loss is {way}: {change} ({interval})"]
+    return []
 
 
 def advice(comparison: RunComparison) -> list[str]:

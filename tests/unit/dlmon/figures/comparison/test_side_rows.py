@@ -8,6 +8,7 @@ from fakes.compared import side
 from dlmon.comparison.sides import (
     ChangedFile,
     CodeChanges,
+    ComparedFigure,
     Difference,
     NoThroughput,
     compare_sides,
@@ -464,9 +465,43 @@ def test_a_bar_shows_each_change_faint_if_it_may_be_chance():
             *(side(name, 1_000.0, values=v) for name, v in zip("ab", values, strict=True))
         )
     )
-    bars = [row[table.headings.index("less│more")] for row in table.rows]
-    assert bars == ["", "████│", "    │██"]
-    assert _bar_of(Ratio(1.2, 0.9, 1.6, 0.2), math.log(1.2)) == "    │░░░░"
+    bars = [row[table.headings.index(" bad│good")] for row in table.rows]
+    assert bars == ["", "    │████", "  ██│"]
+
+
+@pytest.mark.parametrize(
+    ("name", "bar"),
+    [
+        ("step_ms.p95", "░░░░│"),
+        ("metric.loss", "░░░░│"),
+        ("metric.accuracy", "    │░░░░"),
+        ("cpu_pct", ""),
+    ],
+)
+def test_a_bar_tells_the_better_from_the_worse(name, bar):
+    more = ComparedFigure(name, 1.0, 1.2, Ratio(1.2, 0.9, 1.6, 0.2), (3, 3))
+    assert _bar_of(more, math.log(1.2)) == bar
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        ((0.60, 0.61, 0.59), []),
+        ((0.50, 0.51, 0.49), ["The last loss is lower: 0.833× (0.799× to 0.869×)."]),
+        ((0.90, 0.91, 0.89), ["The last loss is higher: 1.500× (1.450× to 1.552×)."]),
+    ],
+)
+def test_a_loss_that_certainly_differs_is_said_with_the_verdict(losses, said):
+    def runs(name, losses):
+        return [
+            run
+            for n, loss in enumerate(losses)
+            for run in side(f"{name}{n}", 10.0 + n / 100, values={"metric.loss": loss})
+        ]
+
+    both = compare_sides(runs("a", (0.60, 0.61, 0.59)), runs("b", losses))
+    (verdict,) = (s for s in describe_sides(both) if getattr(s, "kind", "") == "verdict")
+    assert list(verdict.sentences[1:]) == said
 
 
 def test_what_is_shown_as_equal_is_same_and_what_a_side_lacks_is_said():

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
+
+from dlmon.records.sanitize import clean
 
 _FILE_TYPES = (".py", ".sh", ".ipynb")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 # Packages whose modules run the script that follows them.
 _LAUNCHERS = {"torch", "accelerate", "deepspeed"}
+_INTERPRETER = re.compile(r"(python[\d.]*|bash|sh|dash|zsh|node|perl|ruby)")
 
 
 class NamedScript(NamedTuple):
@@ -44,6 +48,34 @@ def script_name(command: tuple[str, ...]) -> str:
     if script is not None:
         return script.word if script.is_module else PurePath(script.word).name
     return PurePath(command[0]).name or command[0]
+
+
+def program_name(command: str | None) -> str | None:
+    """Return the short name of a program: its script if an interpreter runs one.
+
+    None if the command is unknown.
+    """
+    first, *rest = (command or "").split() or [""]
+    name = first if first.startswith("[") else first.rpartition("/")[2]
+    if _INTERPRETER.fullmatch(name):
+        name = _script(rest) or name
+        name = "dlmon run" if name == "workloads" else name
+    return clean(name, 24) or None
+
+
+def _script(words: Sequence[str]) -> str | None:
+    """Return the module or script that an interpreter runs; None if it runs neither."""
+    following = iter(words)
+    for word in following:
+        if word == "-m":
+            return next(following, None)
+        if word in ("-W", "-X"):
+            next(following, None)
+        elif word == "-c":
+            return None
+        elif not word.startswith("-"):
+            return word.rpartition("/")[2]
+    return None
 
 
 def missing_command(name: str, directory: Path, path: str | None = None) -> str | None:

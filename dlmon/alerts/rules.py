@@ -26,9 +26,8 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.records.record import record
-from dlmon.records.words import TOKENS_PER_S
+from dlmon.records.words import TOKENS_PER_S, memory_amount
 from dlmon.records.xid import xid_text
-from dlmon.session.framework_memory import amount
 from dlmon.session.limits.evidence import KINDS
 from dlmon.session.limits.rules import HEAT, gpu_lost
 from dlmon.session.limits.run_samples import is_below
@@ -412,11 +411,11 @@ def _memory(inputs: RuleInputs) -> Iterator[Cause]:
     full_in = None if growth is None else growth.full_in
     text, figures = "", tuple[str, ...]()
     if growth is not None and full_in is not None:
-        mib, after = amount(growth.epoch_mib), max(1, round(full_in))
+        mib, after = memory_amount(growth.epoch_mib), max(1, round(full_in))
         times = _counted(after, "epoch")
         text = f"The peak of GPU memory grows {mib} per epoch: full in about {times}"
-        of = "" if use.newest.limit_mib is None else f" of {amount(use.newest.limit_mib)}"
-        figures = (f"peak {amount(use.newest.peak_mib)}{of}",)
+        of = "" if use.newest.limit_mib is None else f" of {memory_amount(use.newest.limit_mib)}"
+        figures = (f"peak {memory_amount(use.newest.peak_mib)}{of}",)
     yield Cause(
         AlertEvent.MEMORY,
         full_in is not None and full_in < epochs_left,

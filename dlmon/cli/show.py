@@ -18,7 +18,6 @@ from dlmon.cli.command_line import sentence_of
 from dlmon.cli.shared import UserError, in_terminal, result_of, user_errors
 from dlmon.exit_codes import FAILED, NOT_STARTED
 from dlmon.log.folder import id_of, location_options
-from dlmon.log.submitted import is_of_slurm
 from dlmon.options.settings import Settings
 from dlmon.records.record import record
 
@@ -163,6 +162,8 @@ def show_session(
     """
     if view.on_screen:
         return view.open(directory, log=log, started=started, remote=remote)
+    from dlmon.log.submitted import is_of_slurm
+
     if log is not None and is_of_slurm(log):
         return _follow_in_slurm(log, view, is_ours=False)
     from dlmon.render.follow import follow, follow_on_host

@@ -18,8 +18,7 @@ from dlmon.records import (
     Process,
     ProcessTree,
 )
-from dlmon.records.codec import filled
-from dlmon.records.record import record
+from dlmon.records.record import filled, record
 
 _T = TypeVar("_T")
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from dlmon.records import LoopResult
 from dlmon.records.machine import Gpu, GpuFacts, Machine, MachineFacts, Node
 from dlmon.records.memory import FrameworkMemory, OutOfMemory
-from dlmon.records.record import record
+from dlmon.records.record import filled, record
 from dlmon.records.sanitize import clean
 from dlmon.records.session import (
     Alert,
@@ -339,16 +339,6 @@ def _parse_object(cls: type[Any], loaded: Any, path: str) -> Any:
 def _kinds(hint: Any) -> set[Any]:
     """Return the types in an annotation."""
     return set(get_args(hint)) if isinstance(hint, UnionType) else {hint}
-
-
-def filled(cls: type[_T], values: dict[str, Any]) -> _T:
-    """Return a record with the values of all its fields, faster than its constructor does.
-
-    The log of a day has millions of values. The record takes them over: they may not change.
-    """
-    instance = object.__new__(cls)
-    object.__setattr__(instance, "__dict__", values)
-    return instance
 
 
 def _parser(hint: Any) -> _Parser:

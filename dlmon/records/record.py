@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-__all__ = ["record"]
+__all__ = ["filled", "record"]
+
+_T = TypeVar("_T")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as record
 else:
-    _T = TypeVar("_T")
 
     def record(*, frozen: bool, kw_only: bool = False) -> Any:
         """Return a decorator that makes a class a frozen dataclass."""
@@ -26,6 +27,16 @@ else:
             return dataclass(init=False, repr=False, eq=False)(cls)
 
         return make
+
+
+def filled(cls: type[_T], values: dict[str, Any]) -> _T:
+    """Return a record with the values of all its fields, faster than its constructor does.
+
+    The log of a day has millions of values. The record takes them over: they may not change.
+    """
+    instance = object.__new__(cls)
+    object.__setattr__(instance, "__dict__", values)
+    return instance
 
 
 _LAYOUTS: dict[type[Any], tuple[dict[str, Any], list[Any]]] = {}

@@ -251,3 +251,8 @@ def gpu_name(numbers: Sequence[int]) -> str:
     if len(before) > 1 and list(numbers) == list(range(before[0], last + 1)):
         return f"GPUs {before[0]} to {last}"
     return f"GPUs {', '.join(map(str, before))} and {last}"
+
+
+def memory_amount(mib: float) -> str:
+    """Write an amount of memory: 640 MiB, 2.0 GiB."""
+    return f"{mib:,.0f} MiB" if mib < 1023.5 else f"{mib / 1024:,.1f} GiB"

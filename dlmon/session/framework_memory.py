@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from dlmon.records import Epoch, FrameworkMemory, OutOfMemory
 from dlmon.records.record import record
+from dlmon.records.words import memory_amount
 from dlmon.statistics.series import Series
 
 # A forged log may name any number of GPUs.
@@ -25,15 +26,10 @@ APART_NS = 2_000_000_000
 BEYOND_SPREAD = 4.0
 
 
-def amount(mib: float) -> str:
-    """Write an amount of memory: 640 MiB, 2.0 GiB."""
-    return f"{mib:,.0f} MiB" if mib < 1023.5 else f"{mib / 1024:,.1f} GiB"
-
-
 def out_of_memory_text(error: OutOfMemory) -> str:
     """Return the notice for memory that ran out; the script may go on."""
     amounts = (("asked for", error.asked_mib), ("free", error.free_mib))
-    texts = [f"{amount(mib)} {name}" for name, mib in amounts if mib is not None]
+    texts = [f"{memory_amount(mib)} {name}" for name, mib in amounts if mib is not None]
     gpu = "GPU memory" if error.device is None else f"memory of GPU {error.device}"
     return f"{gpu} ran out: {', '.join(texts)}"
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from dlmon.quantities import OTHER_CORES, QUANTITIES, RUN_CORES
 from dlmon.records import Machine
+from dlmon.script_name import program_name
 from dlmon.session.limits.rules import SHARED_GPU_MIB
-from dlmon.session.limits.run_samples import MIN_SAMPLES, program_name
+from dlmon.session.limits.run_samples import MIN_SAMPLES
 
 # A reading counts for a span of time if at least this share of the reading lies in the span.
 _COUNTED_SHARE = 0.8

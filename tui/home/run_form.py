@@ -280,7 +280,12 @@ def device_choices(machine: MachineFacts) -> Sequence[tuple[str, str]]:
 
 _EXAMPLE = "python train.py --epochs 3"
 _FIELDS = (
-    Field("command", "Command", _EXAMPLE, hint="As you type it in a shell. The script stays as it is."),
+    Field(
+        "command",
+        "Command",
+        _EXAMPLE,
+        hint="As you type it in a shell. The script stays as it is.",
+    ),
     Field("directory", "Directory", hint="Where the command runs."),
     Field(
         "name",

@@ -9,8 +9,8 @@ from dlmon.figures import units
 from dlmon.figures.columns import Column, lowered, measured_column
 from dlmon.figures.units import gpus_text
 from dlmon.records import MAX_ON_GPUS, Gpu, Machine, MachineFacts, Process
-from dlmon.session.framework_memory import amount
-from dlmon.session.limits.run_samples import program_name
+from dlmon.records.words import memory_amount
+from dlmon.script_name import program_name
 from dlmon.system.foreign_processes import SAME_START_S
 
 _GPU_FIELDS = ("gpus", "gpu_memory_mib")
@@ -20,7 +20,7 @@ _KTHREADD = 2
 def _gpu_memory(process: Process) -> str:
     """Write the GPU memory of a process: empty if it uses no GPU, a dash if unknown."""
     if process.gpu_memory_mib is not None:
-        return amount(process.gpu_memory_mib)
+        return memory_amount(process.gpu_memory_mib)
     return "–" if process.gpus or process.why.keys() & {*_GPU_FIELDS} else ""
 
 
@@ -106,7 +106,7 @@ def columns_at(wall: float | None) -> tuple[Column[Process], ...]:
             cells=5,
         ),
         measured_column("cpu_pct", units.count, title="CPU %", cells=6),
-        measured_column("rss_mib", amount, title="memory", cells=9),
+        measured_column("rss_mib", memory_amount, title="memory", cells=9),
         measured_column("threads", units.count, cells=8),
         Column(
             "started",
@@ -253,7 +253,7 @@ def gpu_users(gpu: Gpu, machine: Machine | None) -> tuple[str, ...]:
     users = (
         (
             row.user,
-            "" if row.gpu_memory_mib is None else amount(row.gpu_memory_mib),
+            "" if row.gpu_memory_mib is None else memory_amount(row.gpu_memory_mib),
             program_name(row.command) or f"pid {row.pid}",
         )
         for row in _on(gpu, machine)
@@ -286,7 +286,7 @@ def _user(row: Process) -> str:
     if row.gpu_memory_mib is None:
         return name
     several = f" on {len(row.gpus)} GPUs" if len(row.gpus) > 1 else ""
-    return f"{name} {amount(row.gpu_memory_mib)}{several}"
+    return f"{name} {memory_amount(row.gpu_memory_mib)}{several}"
 
 
 def reasons_text(process: Process) -> str:

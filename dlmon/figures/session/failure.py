@@ -14,7 +14,7 @@ from dlmon.figures.session.framework_memory import (
 from dlmon.figures.session.progress import failure_text
 from dlmon.figures.session.tracebacks import TraceRow, before_traceback, traceback_rows
 from dlmon.records import FailureKind, Output
-from dlmon.session.framework_memory import amount
+from dlmon.records.words import memory_amount
 from dlmon.session.learning import LOSS, Learning
 from dlmon.session.snapshot import Snapshot
 
@@ -68,7 +68,7 @@ def _holder_rows(snapshot: Snapshot) -> Iterator[TraceRow]:
         yield TraceRow("joint", "Who held the memory of the GPU:")
     for name, mib in holders:
         share = mib / total_mib
-        held = f"{amount(mib):>8}  {units.share(share):>5}"
+        held = f"{memory_amount(mib):>8}  {units.share(share):>5}"
         yield TraceRow("message", f"{name:<{width}}  {held}  {'█' * round(share * _BAR_CELLS)}")
 
 

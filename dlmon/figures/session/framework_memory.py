@@ -8,8 +8,9 @@ from operator import itemgetter
 from dlmon.figures import units
 from dlmon.records import FailureKind, FrameworkMemory, OutOfMemory, Process, Result
 from dlmon.records.memory import MIB, read_out_of_memory
-from dlmon.session.framework_memory import MemoryGrowth, amount
-from dlmon.session.limits.run_samples import program_name
+from dlmon.records.words import memory_amount
+from dlmon.script_name import program_name
+from dlmon.session.framework_memory import MemoryGrowth
 from dlmon.session.machine_history import facts_of_gpu
 from dlmon.session.snapshot import Snapshot
 
@@ -33,18 +34,18 @@ def memory_text(snapshot: Snapshot) -> str:
 
 
 def _allocated(newest: FrameworkMemory) -> Iterator[str]:
-    yield f"allocated {amount(newest.allocated_mib)}"
+    yield f"allocated {memory_amount(newest.allocated_mib)}"
     if newest.reserved_mib is not None:
-        yield f"reserved {amount(newest.reserved_mib)}"
-    limit = "" if newest.limit_mib is None else f" of {amount(newest.limit_mib)}"
-    yield f"peak {amount(newest.peak_mib)}{limit}"
+        yield f"reserved {memory_amount(newest.reserved_mib)}"
+    limit = "" if newest.limit_mib is None else f" of {memory_amount(newest.limit_mib)}"
+    yield f"peak {memory_amount(newest.peak_mib)}{limit}"
     if newest.retries:
         yield "1 retry" if newest.retries == 1 else f"{newest.retries:,} retries"
 
 
 def _growth_text(growth: MemoryGrowth, result: Result | None) -> str:
     """Return the growth of the peak, and when it fills the memory, or would have."""
-    growth_text = f"{amount(growth.epoch_mib)} per epoch"
+    growth_text = f"{memory_amount(growth.epoch_mib)} per epoch"
     if growth.full_in is None or (result and result.failure == FailureKind.OUT_OF_MEMORY):
         return f"the peak {'grows' if result is None else 'grew'} {growth_text}"
     epochs = units.counted(max(1, round(growth.full_in)), "epoch")
@@ -86,25 +87,25 @@ def explain_out_of_memory(snapshot: Snapshot) -> str:
     if error is None:
         return ""
     gpu = "" if error.device is None else f" on GPU {error.device}"
-    room = [] if error.asked_mib is None else [f"{amount(error.asked_mib)} asked for"]
+    room = [] if error.asked_mib is None else [f"{memory_amount(error.asked_mib)} asked for"]
     if error.free_mib is not None:
-        of = "" if error.total_mib is None else f" of {amount(error.total_mib)}"
-        room.append(f"{amount(error.free_mib)}{of} free")
+        of = "" if error.total_mib is None else f" of {memory_amount(error.total_mib)}"
+        room.append(f"{memory_amount(error.free_mib)}{of} free")
     parts = [f"{', '.join(room)}{gpu}"] if room else []
     if error.allocated_mib is not None:
-        held = f"this run held {amount(error.allocated_mib)}"
+        held = f"this run held {memory_amount(error.allocated_mib)}"
         if error.unused_mib is not None:
-            held += f" and {amount(error.unused_mib)} unused"
+            held += f" and {memory_amount(error.unused_mib)} unused"
         parts.append(held)
     elif use.newest is not None:
-        parts.append(f"this run had held {amount(use.newest.peak_mib)} at most")
+        parts.append(f"this run had held {memory_amount(use.newest.peak_mib)} at most")
     if error.others_mib:
-        parts.append(f"other processes held {amount(error.others_mib)}")
+        parts.append(f"other processes held {memory_amount(error.others_mib)}")
     elif (program := _other_program(snapshot)) is not None:
-        parts.append(f"{program[0]} held {amount(program[1])}")
+        parts.append(f"{program[0]} held {memory_amount(program[1])}")
     first, last = use.first, use.last
     if first is not None and last is not None and last.mib > _GREW * first.mib:
-        grew = f"{amount(first.mib)} in epoch {first.epoch + 1} to {amount(last.mib)}"
+        grew = f"{memory_amount(first.mib)} in epoch {first.epoch + 1} to {memory_amount(last.mib)}"
         parts.append(f"the peak grew from {grew} in epoch {last.epoch + 1}")
     return "; ".join(parts)
 
@@ -157,23 +158,27 @@ def out_of_memory_advice(snapshot: Snapshot) -> str:
         return ""
     uses_system = _uses_system_memory(snapshot)
     if growth is not None:
-        growth_text = f"{amount(growth.epoch_mib)} more after each"
+        growth_text = f"{memory_amount(growth.epoch_mib)} more after each"
         advice.append(f"find what is kept from epoch to epoch: {growth_text}")
     if error.asked_mib is not None:
         if error.unused_mib is not None and error.unused_mib >= error.asked_mib:
-            why = f"{amount(error.unused_mib)} was there in pieces"
+            why = f"{memory_amount(error.unused_mib)} was there in pieces"
             advice.append(f"set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: {why}")
         program, lacking_mib = _other_program(snapshot), error.asked_mib - (error.free_mib or 0.0)
         others_mib = error.others_mib or 0.0
         if program is None and others_mib >= max(1.0, lacking_mib):
-            held = f"they held {amount(others_mib)}"
+            held = f"they held {memory_amount(others_mib)}"
             advice.append(f"train without the other processes on the GPU: {held}")
         if program is not None and program[1] >= lacking_mib:
             on_gpu = "" if uses_system else " on the GPU"
-            advice.append(f"train without {program[0]}{on_gpu}: it held {amount(program[1])}")
+            advice.append(
+                f"train without {program[0]}{on_gpu}: it held {memory_amount(program[1])}"
+            )
     limit_mib = snapshot.header.machine.memory_limit_mib
     if uses_system and limit_mib is not None:
-        advice.append(f"raise the memory limit of {amount(limit_mib)}: the GPU has no other memory")
+        advice.append(
+            f"raise the memory limit of {memory_amount(limit_mib)}: the GPU has no other memory"
+        )
     if model is not None and (model.batch_size or 0) > 1:
         advice.append(f"use a smaller batch than {model.batch_size:,}")
     return "; or ".join(advice)

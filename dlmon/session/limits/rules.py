@@ -13,6 +13,7 @@ from dlmon.records.sanitize import clean
 from dlmon.records.stacks import place_text
 from dlmon.records.training import STEP_PARTS
 from dlmon.records.words import GpuState, gpu_name
+from dlmon.script_name import program_name
 from dlmon.session.limits.evidence import FORWARD, IDLE, NETWORK, OWN_CODE, TIE, Evidence
 from dlmon.session.limits.run_samples import (
     BUSY_PCT,
@@ -23,7 +24,6 @@ from dlmon.session.limits.run_samples import (
     RunSamples,
     count_of,
     mean_of,
-    program_name,
 )
 
 # The CPU time of a run whose threads are busy, per thread: it has more threads, such as Python's.

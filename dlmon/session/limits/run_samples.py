@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from typing import Any
 from dlmon.comparison.conditions import cores
 from dlmon.records import CodeSamples, Gpu, GpuFacts, Machine, MachineFacts, Model, StepParts
 from dlmon.records.record import record
-from dlmon.records.sanitize import clean
 from dlmon.records.training import STEP_PARTS
 from dlmon.records.words import gpu_name
 
@@ -36,7 +34,6 @@ _NETWORK = ("forward_us", "backward_us")
 # A part of a step is larger than another one if it is so by this share of a step, and by this many
 # standard errors of their difference, which takes this many records to know.
 _LEAST_APART, _ERRORS_APART, LEAST_FOR_ERROR = 0.02, 2.0, 8
-_INTERPRETER = re.compile(r"(python[\d.]*|bash|sh|dash|zsh|node|perl|ruby)")
 
 
 def settled_after_ns(interval_ns: int) -> int:
@@ -332,34 +329,6 @@ def count_of(value: object) -> int | None:
     """Return a number of CPUs or threads from a log's options; None unless it is valid."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_CORES:
         return value
-    return None
-
-
-def program_name(command: str | None) -> str | None:
-    """Return the short name of a program: its script if an interpreter runs one.
-
-    None if the command is unknown.
-    """
-    first, *rest = (command or "").split() or [""]
-    name = first if first.startswith("[") else first.rpartition("/")[2]
-    if _INTERPRETER.fullmatch(name):
-        name = _script(rest) or name
-        name = "dlmon run" if name == "workloads" else name
-    return clean(name, 24) or None
-
-
-def _script(words: Sequence[str]) -> str | None:
-    """Return the module or script that an interpreter runs; None if it runs neither."""
-    following = iter(words)
-    for word in following:
-        if word == "-m":
-            return next(following, None)
-        if word in ("-W", "-X"):
-            next(following, None)
-        elif word == "-c":
-            return None
-        elif not word.startswith("-"):
-            return word.rpartition("/")[2]
     return None
 
 

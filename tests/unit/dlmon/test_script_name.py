@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.script_name import named_script, script_name
+from dlmon.script_name import named_script, program_name, script_name
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,18 @@ def test_every_command_has_a_name_which_is_that_of_one_of_its_words(words):
     named = named_script(tuple(words))
     assert named is None or named.word in words
     assert any(script_name(tuple(words)) in word for word in words)
+
+
+def test_a_program_is_called_what_a_person_calls_it():
+    names = {
+        "/usr/bin/python3.12 -X dev -u /srv/train.py --x": "train.py",
+        "python -m pytest tests": "pytest",
+        "python -P -m workloads": "dlmon run",
+        "python -c code": "python",
+        "bash /opt/job.sh": "job.sh",
+        "/opt/blender/blender -b x": "blender",
+        "[kworker/0:1]": "[kworker/0:1]",
+        "": None,
+        None: None,
+    }
+    assert {command: program_name(command) for command in names} == names

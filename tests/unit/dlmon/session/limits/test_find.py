@@ -36,7 +36,7 @@ from dlmon.session.limits.find import (
     window_s,
 )
 from dlmon.session.limits.rules import gpu_lost
-from dlmon.session.limits.run_samples import MIN_SAMPLES, RunSamples, program_name
+from dlmon.session.limits.run_samples import MIN_SAMPLES, RunSamples
 
 SECOND = 1_000_000_000
 IDLE = Machine(
@@ -1067,21 +1067,6 @@ def test_a_reading_of_few_samples_is_no_evidence():
     few = [swapping] * (MIN_SAMPLES - 1) + [unknown] * 20
     assert find_limit(few).rule == "not-clear"
     assert find_limit([swapping, *few]).rule == "swap"
-
-
-def test_a_program_is_called_what_a_person_calls_it():
-    names = {
-        "/usr/bin/python3.12 -X dev -u /srv/train.py --x": "train.py",
-        "python -m pytest tests": "pytest",
-        "python -P -m workloads": "dlmon run",
-        "python -c code": "python",
-        "bash /opt/job.sh": "job.sh",
-        "/opt/blender/blender -b x": "blender",
-        "[kworker/0:1]": "[kworker/0:1]",
-        "": None,
-        None: None,
-    }
-    assert {command: program_name(command) for command in names} == names
 
 
 @settings(max_examples=30)

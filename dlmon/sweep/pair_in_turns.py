@@ -12,10 +12,17 @@ from dlmon.protocol.job import Job, Refused
 from dlmon.protocol.stop import RESUME, SUSPEND
 from dlmon.records import PairRule, Slot
 from dlmon.session.follower import SessionFollower
+from dlmon.statistics.steady_batches import WARM_UP_BATCHES
 from dlmon.sweep.hosts import LocalHost
 from dlmon.sweep.turns import LEAST_TURN_S, STEPS_A_TURN, SUSPENDED_WITHIN_S, TurnTimes
 
-SUSPEND_POLL_S = 0.02
+POLL_S = 0.02
+WARM_UP_US = 250_000
+"""A run has trained this long, without what compiled, before it takes turns.
+
+What is cold after ten steps of it is cold on both sides, and the second of a session's steady state
+would be trained twice a pair.
+"""
 SIDES = 2
 
 
@@ -37,8 +44,9 @@ class RunInTurns:
 
     @property
     def is_warm(self) -> bool:
-        """True once it trains steadily."""
-        return self.follower.session.loops.longest.steady.steady
+        """True once it may take turns."""
+        steady = self.follower.session.loops.longest.steady
+        return steady.warm_up_batches >= WARM_UP_BATCHES and steady.warm_up_us >= WARM_UP_US
 
 
 class PairInTurns:
@@ -46,13 +54,12 @@ class PairInTurns:
 
     Args:
         rule: the rule of the experiment.
-        poll_s: the time between two polls of their sessions.
     """
 
-    def __init__(self, rule: PairRule, poll_s: float) -> None:
+    def __init__(self, rule: PairRule) -> None:
         self.hosts = tuple(LocalHost() for _ in range(SIDES))
         self.runs: list[RunInTurns] = []
-        self._rule, self._poll_s = rule, poll_s
+        self._rule = rule
         self._began_at = time.monotonic()
         self._is_stopping = False
 
@@ -84,12 +91,12 @@ class PairInTurns:
         return self.runs[-1]
 
     async def warm_up(self, run: RunInTurns) -> None:
-        """Follow a run until it trains steadily, then suspend it.
+        """Follow a run until it is warm, then suspend it.
 
-        One that never does has the time of the whole experiment.
+        One that never is has the time of the whole experiment.
         """
         await self._follow_until(
-            lambda: run.is_warm or self._is_stopping or self._is_over_time, run, self._poll_s
+            lambda: run.is_warm or self._is_stopping or self._is_over_time, run
         )
         await self._suspend(run)
 
@@ -103,7 +110,7 @@ class PairInTurns:
                 await self._take_turn(run)
 
     async def follow_to_end(self, run: RunInTurns) -> None:
-        await self._follow_until(lambda: False, run, self._poll_s)
+        await self._follow_until(lambda: False, run)
 
     def ask_to_stop(self) -> None:
         """Stop both runs, because the experiment is stopped."""
@@ -129,7 +136,7 @@ class PairInTurns:
         return is_training and any(run.times.seconds < window_s for run in self.runs)
 
     async def _take_turn(self, run: RunInTurns) -> None:
-        step_us = run.follower.session.loops.longest.steady.mean_step_us or 0.0
+        step_us = run.follower.session.loops.longest.steady.usual_step_us or 0.0
         run.host.send(RESUME)
         await asyncio.sleep(max(LEAST_TURN_S, STEPS_A_TURN * step_us / 1e6))
         await self._suspend(run)
@@ -139,15 +146,11 @@ class PairInTurns:
         run.poll()
         run.host.send(SUSPEND)
         by = time.monotonic() + SUSPENDED_WITHIN_S
-        await self._follow_until(
-            lambda: run.times.is_suspended or time.monotonic() > by, run, SUSPEND_POLL_S
-        )
+        await self._follow_until(lambda: run.times.is_suspended or time.monotonic() > by, run)
 
-    async def _follow_until(
-        self, is_enough: Callable[[], bool], run: RunInTurns, poll_s: float
-    ) -> None:
+    async def _follow_until(self, is_enough: Callable[[], bool], run: RunInTurns) -> None:
         """Follow a run until it has ended, or `is_enough`."""
         while run.poll():
             if is_enough():
                 return
-            await asyncio.sleep(poll_s)
+            await asyncio.sleep(POLL_S)

@@ -432,7 +432,7 @@ class SweepRun:
 
     async def _run_in_turns(self, slots: Sequence[Slot], rule: PairRule) -> None:
         """Run both runs of a pair at once, one suspended while the other runs."""
-        pair = self._in_turns = PairInTurns(rule, self._poll_s)
+        pair = self._in_turns = PairInTurns(rule)
         try:
             for slot in slots:
                 if self.stopping:

@@ -47,7 +47,7 @@ from dlmon.records.sanitize import clean
 from dlmon.statistics.pairs import FIRST_PAIRS
 from dlmon.sweep.batch_search import next_size, sizes_of
 from dlmon.sweep.log import read_run_figures, read_sweep
-from dlmon.sweep.pairs import is_enough, verdict_of
+from dlmon.sweep.pairs import broken_run, is_enough, verdict_of
 from dlmon.sweep.plan import HOST, Combination, Plan
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import (
@@ -729,11 +729,15 @@ def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = N
     )
 
 
-def left_text(sweep: Sweep) -> str:
-    """Say that a sweep can be resumed: 3 runs left, or more pairs; a plan has room for many."""
-    if sweep.plan.pairs is not None:
-        return "more pairs"
-    return f"{units.counted(len(sweep.remaining()), 'run')} left"
+def left_text(sweep: Sweep) -> str | None:
+    """Say that a sweep can be resumed: 3 runs left, or more pairs; a plan has room for many.
+
+    None if nothing is left, or if a run that failed ended an experiment of pairs.
+    """
+    count, is_of_pairs = len(sweep.remaining()), sweep.plan.pairs is not None
+    if not count or (is_of_pairs and broken_run(sweep) is not None):
+        return None
+    return "more pairs" if is_of_pairs else f"{units.counted(count, 'run')} left"
 
 
 # ---- report ----

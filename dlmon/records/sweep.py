@@ -212,7 +212,7 @@ class Closed:
     """The end of a sweep, or a stop.
 
     Attributes:
-        status: completed or stopped.
+        status: completed, stopped, or failed if a run that failed ended it.
     """
 
     TYPE: ClassVar[str] = "closed"

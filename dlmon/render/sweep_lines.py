@@ -55,9 +55,9 @@ def show_sweep(run: SweepRun, as_json: bool = False, log_dir: Path | None = None
         print(f"  {line}", file=sys.stderr)
     for problem in problems_of(run):
         print_error(problem)
-    if run.sweep.remaining():
-        resume = resumed_by(run.writer.header.id, log_dir)
-        print_error(f"{left_text(run.sweep)}: {resume}")
+    left = left_text(run.sweep)
+    if left is not None:
+        print_error(f"{left}: {resumed_by(run.writer.header.id, log_dir)}")
     return run.exit_code if showing.exit_code is None else showing.exit_code
 
 

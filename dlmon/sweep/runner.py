@@ -167,6 +167,8 @@ class SweepRun:
             is_left = bool(self.sweep.remaining()) or self._size_to_try() is not None
             has_all = is_enough(self.sweep) or not is_left
             status = Status.COMPLETED if has_all else Status.STOPPED
+            if self.sweep.plan.pairs is not None and broken_run(self.sweep) is not None:
+                status = Status.FAILED
             self._write(Closed(status, time.time()))
             if self.at_end is not None and not self.stops_after_run:
                 self.remark = await self.at_end()

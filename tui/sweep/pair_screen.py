@@ -298,6 +298,9 @@ class PairScreen(SweepScreen):
     def paint_results(self) -> None:
         sweep = self.run.sweep
         self._panels.show(sweep)
+        # Without a pair, the output of the run that failed has the whole screen.
+        has_only_output = bool(self.run.last_lines) and not verdict_of(sweep).pairs
+        self.set_class(self.run.ended and has_only_output, "-failed")
         sentences = pair_findings(sweep)
         if verdict_of(sweep).ratio is not None and broken_run(sweep) is None:
             sentences[0] = sides_compared(sweep)
@@ -311,10 +314,12 @@ class PairScreen(SweepScreen):
         self._panels.show_current(self.run)
 
     def action_show(self) -> None:
-        """Show the current session; without one, the run of new in the highlighted pair."""
+        """Show the current session, else the run that failed, else new of the highlighted pair."""
         if self.show_current(next(iter(self.run.current.values()), None)):
             return
-        if (session := self._panels.session) is not None:
+        broken = broken_run(self.run.sweep)
+        session = self._panels.session if broken is None else broken[1].session
+        if session is not None:
             log = log_of(self.run.directory / session)
             self.post_message(ShowSweptSession(log, None, session))
         else:

@@ -329,9 +329,9 @@ class SweepScreen(ExperimentScreen):
             line.show([run.problem], BAD)
             line.display = True
         elif run.ended:
-            is_left = bool(run.sweep.remaining())
-            rest = [f"{left_text(run.sweep)}: {self._resume} runs them"] * is_left
-            sentences = [*run.last_lines, *problems_of(run), *rest]
+            left = left_text(run.sweep)
+            rest = [] if left is None else [f"{left}: {self._resume} runs them"]
+            sentences = [*problems_of(run), *rest, *run.last_lines]
             line.show(sentences, MUTED)
             line.display = bool(sentences)
         else:

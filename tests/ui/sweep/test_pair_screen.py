@@ -13,7 +13,7 @@ from fakes.screens import Shown
 from fakes.still_pairs import MS, StillRun
 from fakes.sweeps import pairs_plan, result_of
 
-from dlmon.records import Closed, Doubt, Status
+from dlmon.records import Began, Closed, Doubt, Ended, Outcome, RunStatus, Slot, Status
 from dlmon.sweep.log import SweepWriter, new_header
 from tui.drawing.pair_dots import axis_reach, dot_row, interval_row
 from tui.messages import ShowSweptSession
@@ -72,6 +72,26 @@ async def test_at_an_end_without_a_pair_nothing_is_still_to_come(show):
         assert "no pair is complete" in shown.text
         assert "no pair yet" not in shown.text
         assert "known once" not in shown.text
+
+
+async def test_a_run_that_fails_leaves_its_output_and_what_helps_on_the_screen(show):
+    shown, context = show((80, 24), {"commit": ["main", "HEAD"]})
+    async with context:
+        slot = Slot(0, 0)
+        shown.run._write(Began(slot, "session-0-0", 1.0))
+        failed = Outcome(RunStatus.FAILED, "exit code 1", session="session-0-0")
+        shown.run._write(Ended(slot, failed, 2.0))
+        shown.run._write(Closed(Status.FAILED, 2.0))
+        shown.run.last_lines = ("FileNotFoundError: [Errno 2] No such file or directory: 'x.bin'",)
+        shown.run.over.set()
+        await shown.pilot.pause()
+        shown.screen.tick()
+        await shown.pilot.press("enter")
+        assert "FAILED" in shown.text
+        assert "No such file or directory: 'x.bin'" in shown.text
+        assert "no pair is complete" not in shown.text
+        assert "--resume" not in shown.text
+        assert [m.session for m in shown.asked(ShowSweptSession)] == ["session-0-0"]
 
 
 async def test_sides_that_look_alike_when_cut_are_called_base_and_new(show):

@@ -148,9 +148,9 @@ def metric_of_script(figures: SpeedFigures) -> str:
     return rate_of_script(figures)
 
 
-def rate_of_script(figures: SpeedFigures) -> str:
-    """Return the throughput that a script without epochs is compared by."""
-    if figures.tokens_per_second is not None:
+def rate_of_script(figures: SpeedFigures, with_tokens: bool = True) -> str:
+    """Return the throughput that a script without epochs is compared by: the finest it has."""
+    if with_tokens and figures.tokens_per_second is not None:
         return TOKENS_PER_SECOND
     in_steps = figures.throughput_unit == STEPS_PER_S
     return STEPS_PER_SECOND if in_steps else SAMPLES_PER_SECOND

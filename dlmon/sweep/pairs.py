@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from dlmon.comparison.compared_run import rate_of_script, timing_by
-from dlmon.quantities import SAMPLES_PER_SECOND, STEPS_PER_SECOND, TOKENS_PER_SECOND
+from dlmon.quantities import STEPS_PER_SECOND
 from dlmon.records import Doubt, Outcome, PairRule, Result, RunStatus, Slot
 from dlmon.records.record import record
 from dlmon.statistics.pairs import PairedRatio, is_proven_early, paired_ratio, pairs_needed
@@ -64,11 +64,9 @@ class Pair:
 def rate_metric(sweep: Sweep) -> str:
     """Return the rate that the sides are compared by: the finest that all runs have."""
     results = [_result(outcome) for pair in _rounds(sweep) for outcome in pair]
-    metrics = {rate_of_script(result) for result in results}
-    if any(outcome.rate is not None for pair in _rounds(sweep) for outcome in pair):
-        # Turns count samples, or steps.
-        metrics.discard(TOKENS_PER_SECOND)
-        metrics = metrics or {SAMPLES_PER_SECOND}
+    in_turns = any(outcome.rate is not None for pair in _rounds(sweep) for outcome in pair)
+    # Turns count samples, or steps.
+    metrics = {rate_of_script(result, with_tokens=not in_turns) for result in results}
     return metrics.pop() if len(metrics) == 1 else STEPS_PER_SECOND
 
 

@@ -74,6 +74,22 @@ def test_a_pair_in_turns_is_never_set_aside_for_both_runs_met_the_same():
     assert (pair.set_aside, pair.ratio) == (None, 0.5)
 
 
+@pytest.mark.parametrize(("counts_steps", "metric"), [(True, "steps"), (False, "samples")])
+def test_turns_count_samples_or_steps_also_where_tokens_are_known(counts_steps, metric):
+    result = result_of(1.0)
+    result = replace(
+        result, tokens_per_second=result.samples_per_second, counts_steps=counts_steps or None
+    )
+    sweep = experiment((result, result))
+    for side in (0, 1):
+        sweep.add(ended(Slot(side, 0), result))
+    assert verdict_of(sweep).metric == "tokens_per_second"
+    for side in (0, 1):
+        end = ended(Slot(side, 1), result)
+        sweep.add(replace(end, outcome=replace(end.outcome, rate=20.0)))
+    assert verdict_of(sweep).metric == f"{metric}_per_second"
+
+
 def test_what_both_runs_of_a_pair_met_sets_it_not_aside():
     met = with_warning(1.0, STEAL)
     assert verdict_of(experiment((met, met), (1.0, 1.0), (1.0, 1.0))).set_aside == ()

@@ -87,12 +87,11 @@ def make_trees(
             git(repository, *_WITHOUT_HOOKS, *add, longest_s=_LONGEST_S)
             for link in links:
                 _link(repository, tree, link)
-    except (GitError, OSError, ValueError) as error:
+    except BaseException as error:
         remove_trees(repository, trees)
+        if isinstance(error, SweepError) or not isinstance(error, (GitError, OSError, ValueError)):
+            raise
         raise SweepError(f"the commit {name} can't be copied: {_in_short(error)}") from None
-    except BaseException:
-        remove_trees(repository, trees)
-        raise
     return trees
 
 
@@ -119,7 +118,8 @@ def _link(repository: Path, tree: Path, link: str) -> None:
         # The folder of a submodule, which a copy has without its files.
         target.rmdir()
     if target.exists() or target.is_symlink():
-        raise SweepError(f"--link {clean(link, SHOWN_LENGTH)}: the commit has files of this name")
+        kind = "folder: name what git ignores in it" if target.is_dir() else "file"
+        raise SweepError(f"--link {clean(link, SHOWN_LENGTH)}: the commit has this {kind}")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.symlink_to(source.absolute(), source.is_dir())
 

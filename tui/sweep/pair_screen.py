@@ -298,13 +298,18 @@ class PairScreen(SweepScreen):
     def paint_results(self) -> None:
         sweep = self.run.sweep
         self._panels.show(sweep)
-        # Without a pair, the output of the run that failed has the whole screen.
-        has_only_output = bool(self.run.last_lines) and not verdict_of(sweep).pairs
-        self.set_class(self.run.ended and has_only_output, "-failed")
+        # Without a pair, the sentences and the output of a run that failed have the whole screen.
+        has_failed = self.run.problem is not None or bool(self.run.last_lines)
+        has_no_pair = self.run.ended and not verdict_of(sweep).pairs
+        self.set_class(has_failed and has_no_pair, "-failed")
         sentences = pair_findings(sweep)
         if verdict_of(sweep).ratio is not None and broken_run(sweep) is None:
             sentences[0] = sides_compared(sweep)
-        show_headline(self.query_one(Headline), sweep, sentences)
+        headline = self.query_one(Headline)
+        if self.run.problem is not None:
+            headline.show("FAILED", ["the experiment could not go on"], BAD)
+        else:
+            show_headline(headline, sweep, sentences)
         self.paint_current()
 
     def paint_highlighted(self) -> None:

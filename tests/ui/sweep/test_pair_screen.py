@@ -94,6 +94,19 @@ async def test_a_run_that_fails_leaves_its_output_and_what_helps_on_the_screen(s
         assert [m.session for m in shown.asked(ShowSweptSession)] == ["session-0-0"]
 
 
+async def test_an_experiment_that_could_not_begin_says_so_at_the_top(show):
+    shown, context = show((80, 24))
+    async with context:
+        shown.run.problem = "the commit main can't be copied: the disk is full"
+        shown.run.over.set()
+        await shown.pilot.pause()
+        shown.screen.tick()
+        await shown.pilot.pause()
+        assert "FAILED" in shown.text
+        assert "NOT YET" not in shown.text
+        assert "the disk is full" in shown.text
+
+
 async def test_sides_that_look_alike_when_cut_are_called_base_and_new(show):
     shown, context = show((80, 24), {"workers": ["a long name, first", "a long name, second"]})
     async with context:

@@ -32,6 +32,8 @@ def repository(tmp_path):
     git("init", "-q", "-b", "main")
     (folder / ".gitignore").write_text("data\n")
     (folder / "train.py").write_text("print(1)\n")
+    (folder / "src").mkdir()
+    (folder / "src" / "model.py").touch()
     git("add", "-A")
     git("commit", "-qm", "one")
     (folder / "train.py").write_text("print(2)\n")
@@ -79,10 +81,13 @@ def test_what_git_ignores_is_seen_in_each_copy_if_it_is_linked(repository, folde
     assert (repository / "data" / "samples.bin").exists()
 
 
-def test_a_link_that_can_not_be_leaves_no_copy(repository, folder):
-    links = ["train.py"]
-    with pytest.raises(SweepError, match="has files of this name"):
-        make_trees(repository, folder, commits(repository, "main"), links)
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [("train.py", "has this file"), ("src", "has this folder: name what git ignores in it")],
+)
+def test_a_link_that_can_not_be_leaves_no_copy(repository, folder, link, why):
+    with pytest.raises(SweepError, match=why):
+        make_trees(repository, folder, commits(repository, "main"), [link])
     assert list(folder.iterdir()) == []
     assert known_to_git(repository) == 0
 

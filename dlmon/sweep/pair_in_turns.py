@@ -16,7 +16,7 @@ from dlmon.statistics.steady_batches import WARM_UP_BATCHES
 from dlmon.sweep.hosts import LocalHost
 from dlmon.sweep.turns import LEAST_TURN_S, STEPS_A_TURN, SUSPENDED_WITHIN_S, TurnTimes
 
-POLL_S = 0.02
+POLL_S, SUSPEND_POLL_S = 0.02, 0.004
 WARM_UP_US = 250_000
 """A run has trained this long, without what compiled, before it takes turns.
 
@@ -148,9 +148,11 @@ class PairInTurns:
         by = time.monotonic() + SUSPENDED_WITHIN_S
         await self._follow_until(lambda: run.times.is_suspended or time.monotonic() > by, run)
 
-    async def _follow_until(self, is_enough: Callable[[], bool], run: RunInTurns) -> None:
+    async def _follow_until(
+        self, is_enough: Callable[[], bool], run: RunInTurns, poll_s: float = POLL_S
+    ) -> None:
         """Follow a run until it has ended, or `is_enough`."""
         while run.poll():
             if is_enough():
                 return
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(poll_s)

@@ -56,7 +56,7 @@ def main() -> int:
     interval = int(arguments.interval * 1e9)
     with suppress(BrokenPipeError):
         os.write(STDOUT, b"\n")
-        facts = sampler.facts(time.sleep, arguments.at_once)
+        facts = sampler.facts(time.sleep, arguments.at_once, arguments.interval)
         _write(facts)
         tick = facts.t
         if not arguments.at_once:

@@ -61,18 +61,23 @@ class Sampler:
         self._use_system_memory: set[int] = set()
         """The indices of the GPUs without memory of their own."""
 
-    def facts(self, wait: Callable[[float], object], at_once: bool = False) -> Facts:
+    def facts(
+        self,
+        wait: Callable[[float], object],
+        at_once: bool = False,
+        interval_s: float = FIRST_WINDOW_S,
+    ) -> Facts:
         """Return the facts of all providers, and the CPU utilisation over a first short window.
 
-        `wait` is called with the window's length in seconds. With `at_once` the window is shorter,
-        and its reading is the first sample.
+        `wait` is called with the window's length in seconds, which is no longer than the interval.
+        With `at_once` the window is shorter, and its reading is the first sample.
         """
         facts = MachineFacts()
         for provider in self._providers:
             facts = merge(facts, provider.facts())
         facts = self._with_system_memory(facts)
         self._read(self._clock(), slow=True)
-        wait(SHORT_WINDOW_S if at_once else FIRST_WINDOW_S)
+        wait(SHORT_WINDOW_S if at_once else min(FIRST_WINDOW_S, interval_s))
         t = self._clock()
         reading = self._read(t, slow=at_once)
         cpu = reading.cpu

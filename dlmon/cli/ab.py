@@ -147,8 +147,8 @@ def ab(
         raise shared.UserError("say what to run after --: dlmon ab main HEAD -- python train.py")
     if slurm is not None:
         raise shared.UserError(
-            f"all pairs are one job: leave out --slurm, and type srun {clean(slurm, SHOWN_LENGTH)} "
-            "before dlmon ab"
+            "all pairs are one job: leave out --slurm, and type "
+            f"{clean(f'srun {slurm}'.strip(), SHOWN_LENGTH)} before dlmon ab"
         )
     seed = new_seed()
     pairs = PairRule(to, for_s, None if whole else window_s, not (whole or one_by_one))

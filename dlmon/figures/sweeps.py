@@ -89,6 +89,11 @@ _LOSSES = LOSS, "val_loss"
 _BROKEN = (RunStatus.FAILED, RunStatus.OUT_OF_MEMORY, RunStatus.IMPOSSIBLE)
 _LACKS = ("No such file or directory", "No module named", "cannot import name")
 _BEFORE_TWO = "a comparison needs two finished runs"
+_HOW_TO_SEARCH = (
+    "the batch size doubles until memory runs out or the throughput no longer grows, "
+    "then the sizes between are tried"
+)
+_FOUND_NONE = "the search ended before it found a batch size"
 _WITHOUT_TWO = "fewer than two finished runs can be compared"
 _RUN_ONCE = "1 run each"
 
@@ -408,6 +413,8 @@ def headline(sweep: Sweep) -> tuple[str, list[str]]:
             return name.upper() + of_ended, [sentences[0].removeprefix(f"{name}: "), *sentences[1:]]
     if sentences:
         return "RESULTS" + of_ended, sentences
+    if sweep.plan.search_window_s is not None:
+        return ("NOTHING FOUND", [_FOUND_NONE]) if sweep.closed else ("SEARCHING", [_HOW_TO_SEARCH])
     if sweep.closed:
         return "NOTHING TO COMPARE", [_WITHOUT_TWO]
     return "FASTEST NOT KNOWN YET", [_BEFORE_TWO]

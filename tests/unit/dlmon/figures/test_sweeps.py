@@ -310,6 +310,16 @@ def test_rows_are_in_the_order_of_their_results_and_what_runs_comes_first():
     assert order_by_result(once(0.5, 0.4, 0.1, 0.2, vary=vary)) == [1, 0, 2, 3]
 
 
+def test_the_headline_of_a_search_says_how_it_goes_on_until_it_has_found_a_size():
+    plan = replace(plan_of({"set:batch_size": [8, 16]}), search_window_s=3.0)
+    search = sweep_of(plan, [completed(0.5)], [completed(0.2)])
+    title, (how,) = headline(search)
+    assert title == "SEARCHING"
+    assert how.startswith("the batch size doubles until memory runs out")
+    search.closed = Status.STOPPED
+    assert headline(search)[0] == "NOTHING FOUND"
+
+
 def test_the_headline_says_so_while_nothing_or_nothing_clear_is_the_best():
     assert headline(sweep_of(plan_of(SIZES)))[0] == "FASTEST NOT KNOWN YET"
     alone = sweep_of(plan_of(SIZES), [noisy(0.5)])

@@ -284,21 +284,21 @@ _FIELDS = (
         "command",
         "Command",
         _EXAMPLE,
-        hint="As you type it in a shell. The script stays as it is.",
+        hint="as you type it in a shell; the script stays as it is",
     ),
-    Field("directory", "Directory", hint="Where the command runs."),
+    Field("directory", "Directory", hint="where the command runs"),
     Field(
         "name",
         OPTIONS["name"].label,
         "none  (a name helps to find the session)",
-        hint="What lists call the session.",
+        hint="what lists call the session",
     ),
     Field("repeat", "Repeat", "1  (three or more show how much runs differ)", hint=REPEAT_HINT),
     Field(
         "alert",
         OPTIONS["alert"].label,
         f"none  (an address, such as {EXAMPLE})",
-        hint="By default it gets a message when the run ends, stalls or slows down.",
+        hint="by default it gets a message when the run ends, stalls or slows down",
     ),
 )
 

@@ -19,7 +19,8 @@ from tui.widgets.text_field import TextField
 Result = TypeVar("Result")
 
 
-REPEAT_HINT = "Three or more runs show how much runs differ."
+_NOT_YET = "Not yet: the field marked ! is wrong."
+REPEAT_HINT = "three or more runs show how much runs differ"
 
 
 class Field(NamedTuple):
@@ -76,10 +77,14 @@ class FormScreen(Dialog[Result]):
         self._check()
 
     def on_descendant_focus(self) -> None:
-        """Show the hint of the field that has the focus."""
-        hints = {field.name: field.hint for field in self._fields}
+        self._show_hint()
+
+    def _show_hint(self) -> None:
+        """Show the hint of the field that has the focus, or that a field keeps it from starting."""
+        hints = {field.name: f"{field.title}: {field.hint}" for field in self._fields if field.hint}
+        hint = hints.get(getattr(self.focused, "id", "") or "", "")
         for line in self.query("#hint").results(Static):
-            line.update(Content(hints.get(getattr(self.focused, "id", "") or "", "")))
+            line.update(Content(_NOT_YET if self.query(".-wrong") else hint))
 
     def read(
         self, typed: dict[str, str], submitted: bool
@@ -103,6 +108,7 @@ class FormScreen(Dialog[Result]):
             line = self.query_one(f"#{field.name}-problem", Static)
             line.display = bool(problem)
             line.update(Content(f"! {problem}"))
+        self._show_hint()
         return answer
 
     def on_input_changed(self, event: Input.Changed) -> None:

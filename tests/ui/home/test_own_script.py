@@ -97,7 +97,7 @@ async def test_the_form_explains_the_field_that_has_the_focus(launched):
     app, _, _ = launched
     async with app.run_test(size=(80, 24)) as pilot:
         await open_form(app, pilot)
-        assert "As you type it in a shell" in screen_text(app)
+        assert "as you type it in a shell" in screen_text(app)
         await pilot.press("tab", "tab", "tab")
         await until(pilot, lambda: "show how much runs differ" in screen_text(app))
 
@@ -137,6 +137,7 @@ async def test_what_is_wrong_stands_below_its_field_and_the_command_stays(launch
             rows = screen_text(app).splitlines()
             (row,) = (number for number, text in enumerate(rows) if problem in text)
             assert typed in rows[row - 1]
+            assert "Not yet: the field marked ! is wrong." in screen_text(app)
             assert f"--{name} {typed} -- {sys.executable}" in " ".join(screen_text(app).split())
             field.value = ""
 

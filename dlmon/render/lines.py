@@ -179,7 +179,9 @@ def _rows(
             yield ((lead.rstrip(), style),)
             yield from (((_BELOW + part, last_style),) for part in _parts(last, width, len(_BELOW)))
             continue
-        parts = [last] if is_numeric[-1] else _parts(last, width, cell_len(lead))
+        # A bar may begin with blanks, which wrapping would take away.
+        fits = width is None or cell_len(last) <= room
+        parts = [last] if is_numeric[-1] or fits else _parts(last, width, cell_len(lead))
         for part in parts or [""]:
             yield ((lead, style), (part, last_style)) if part else ((lead.rstrip(), style),)
             lead = " " * cell_len(lead)

@@ -152,7 +152,7 @@ class ComparedScreen(ExportControls):
             "NOT COMPARED" if is_refused else verdict_in_short(comparison),
             getattr(verdict, "sentences", ()),
         )
-        base, new = (" ".join(row) for row in getattr(names, "rows", ()))
+        base, new = (": ".join(row) for row in getattr(names, "rows", ()))
         self._put_titles(base, new, "" if is_refused else signs_text(comparison))
         shown = (*map(self._in_short, sections), *how_to)
         self._table.show(*shown)
@@ -174,9 +174,11 @@ class ComparedScreen(ExportControls):
         self._headline.display = True
         is_slow, is_fast = word.startswith("SLOWER"), word.startswith("FASTER")
         # The sentence may begin with the very words.
-        told = f"New is {word.partition(' ')[2]} as {'slow' if is_slow else 'fast'} as base"
+        told = f"New is {word.partition(' ')[2]} as {'slow' if is_slow else 'fast'} as base in "
         rest = [
-            text.removeprefix(word.capitalize()).lstrip().replace(told, "against base", 1)
+            f"than base {text.removeprefix(told).partition(' ')[2]}"
+            if text.startswith(told)
+            else text.removeprefix(word.capitalize()).lstrip()
             for text in sentences
         ]
         self._headline.show(word, rest, BAD if is_slow else GOOD if is_fast else STRONG)

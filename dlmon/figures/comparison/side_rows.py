@@ -115,7 +115,7 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
     sections = [*(_differing(*part) for part in changed), _different_code(it)]
     yield from (section for section in sections if section.rows)
     if not (it.environment or it.unlike or any(section.rows for section in sections)):
-        yield from note([_NOTHING_DIFFERS], "list")
+        yield from note([_NOTHING_DIFFERS])
     if not is_refused:
         table = figure_table(it)
         yield table
@@ -401,7 +401,7 @@ def verdict(comparison: RunComparison) -> str:
 
 
 def _cause(comparison: RunComparison) -> str:
-    """Name what made the steps longer or shorter, if that is known: waiting for data +11.20 s."""
+    """Name what made the steps longer or shorter, if known: waiting for data 0.40 → 11.60 s."""
     ratio = comparison.throughput.ratio
     if ratio is None or ratio.may_be_one or comparison.unlike:
         return ""
@@ -417,8 +417,7 @@ def _cause(comparison: RunComparison) -> str:
     if is_tested and not (most.ratio and most.ratio.is_significant):
         return ""
     name, _, unit = _names_of(comparison)(most.name).rpartition(", ")
-    size = number_of(quantity_of(most.name), change[most.name], most.base)
-    return f"{name} {'+' if sign > 0 else '−'}{size} {unit}"
+    return f"{name} {' → '.join(_numbers(most))} {unit}"
 
 
 def _changed_loss(comparison: RunComparison) -> list[str]:
@@ -531,7 +530,8 @@ def notes(comparison: RunComparison) -> list[str]:
     if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
         each = "1 run each" if comparison.throughput.runs == (1, 1) else "1 run on a side"
         texts.append(
-            f"{each}: the interval shows how steady each run was, not how much runs differ"
+            f"{each}: the interval of the verdict shows how steady each run was, not how much "
+            "runs differ"
         )
     if not metrics and all(run.data == "synthetic" for run in runs):
         texts.append("the loss is not compared: the data is synthetic")

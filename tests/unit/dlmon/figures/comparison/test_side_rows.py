@@ -172,19 +172,19 @@ def test_the_marks_in_a_table_are_explained_and_a_verdict_has_its_interval():
 @pytest.mark.parametrize(
     ("base", "new", "more", "cause"),
     [
-        ({"account.training": 20.0}, {"account.training": 23.01}, {}, "steps +3.01 s"),
+        ({"account.training": 20.0}, {"account.training": 23.01}, {}, "steps 20.00 → 23.01 s"),
         (
             {"account.training": 20.0, "account.data_wait": 0.0},
             {"account.training": 20.1, "account.data_wait": 2.5},
             {},
-            "waiting for data +2.50 s",
+            "waiting for data 0.00 → 2.50 s",
         ),
         # The parts of a step say more; of a faster side, what takes less time counts.
         (
             {"account.training": 20.0, "step.forward_ms": 3.0, "step.backward_ms": 4.0},
             {"account.training": 30.0, "step.forward_ms": 3.5, "step.backward_ms": 6.25},
             {},
-            "backward +2.25 ms a step",
+            "backward 4.00 → 6.25 ms a step",
         ),
         ({"account.training": 20.0}, {"account.training": 19.0}, {}, ""),
         # What comes once a run isn't in the throughput, nor does other work compare.
@@ -207,7 +207,7 @@ def test_a_faster_side_is_told_with_the_part_that_shrank_most_if_that_is_certain
 
     base = steps("a", 1_000.0, 20.0, 20.1, 19.9)
     clear = compare_sides(base, steps("b", 1_100.0, 18.2, 18.1, 18.3))
-    assert verdict(clear).endswith("): steps −1.80 s")
+    assert verdict(clear).endswith("): steps 20.00 → 18.20 s")
     unsure = compare_sides(base, steps("b", 1_100.0, 18.2, 12.1, 25.3))
     assert verdict(unsure).endswith(")")
 

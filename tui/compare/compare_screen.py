@@ -153,7 +153,9 @@ class ComparedScreen(ExportControls):
             getattr(verdict, "sentences", ()),
         )
         base, new = (": ".join(row) for row in getattr(names, "rows", ()))
-        self._put_titles(base, new, "" if is_refused else signs_text(comparison))
+        signs = "" if is_refused else signs_text(comparison)
+        (workload, *others) = {run.workload for run in (*comparison.base, *comparison.new)}
+        self._put_titles(base, new, "  ".join(filter(None, (signs, "" if others else workload))))
         shown = (*map(self._in_short, sections), *how_to)
         self._table.show(*shown)
         self._table_rows = len([*lines_of(shown, self.size.width - MARGIN - 1)])
@@ -176,7 +178,7 @@ class ComparedScreen(ExportControls):
         # The sentence may begin with the very words.
         told = f"New is {word.partition(' ')[2]} as {'slow' if is_slow else 'fast'} as base in "
         rest = [
-            f"than base {text.removeprefix(told).partition(' ')[2]}"
+            f"new against base {text.removeprefix(told).partition(' ')[2]}"
             if text.startswith(told)
             else text.removeprefix(word.capitalize()).lstrip()
             for text in sentences

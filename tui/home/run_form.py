@@ -336,9 +336,7 @@ class ScriptForm(FormScreen[ScriptRun]):
         try:
             run = read_script(typed)
         except UnreadableScript as error:
-            if submitted:
-                self.query_one(f"#{error.field}").focus()
-            elif error.field == "command":
+            if error.field == "command" and not submitted:
                 return None, line, {}
             return None, line, {error.field: as_sentence(clean(str(error)))}
         if run is not None:
@@ -349,7 +347,9 @@ class ScriptForm(FormScreen[ScriptRun]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer earlier commands in the field of the command, if there are any."""
         is_there = self.focused is not None and self.focused.id == "command"
-        return action != "earlier" or (is_there and len(self._earlier) > 1)
+        if action == "earlier":
+            return is_there and len(self._earlier) > 1
+        return super().check_action(action, parameters)
 
     def action_earlier(self, steps: int) -> None:
         field = self.query_one("#command", TextField)

@@ -19,7 +19,6 @@ from tui.widgets.text_field import TextField
 Result = TypeVar("Result")
 
 
-_NOT_YET = "Not yet: the field marked ! is wrong."
 REPEAT_HINT = "three or more runs show how much runs differ"
 
 
@@ -49,7 +48,8 @@ class FormScreen(Dialog[Result]):
     def __init_subclass__(cls) -> None:
         """Bind enter under the name that it has in this form."""
         enter = Binding("enter", "submit", cls.SUBMIT, priority=True)
-        cls.BINDINGS = [enter, *vars(cls).get("BINDINGS", ())]
+        to_wrong = Binding("enter", "to_wrong_field", "Go to what is wrong", priority=True)
+        cls.BINDINGS = [enter, to_wrong, *vars(cls).get("BINDINGS", ())]
         super().__init_subclass__()
 
     def __init__(self, title: str, fields: tuple[Field, ...]) -> None:
@@ -77,14 +77,10 @@ class FormScreen(Dialog[Result]):
         self._check()
 
     def on_descendant_focus(self) -> None:
-        self._show_hint()
-
-    def _show_hint(self) -> None:
-        """Show the hint of the field that has the focus, or that a field keeps it from starting."""
+        """Show the hint of the field that has the focus."""
         hints = {field.name: f"{field.title}: {field.hint}" for field in self._fields if field.hint}
-        hint = hints.get(getattr(self.focused, "id", "") or "", "")
         for line in self.query("#hint").results(Static):
-            line.update(Content(_NOT_YET if self.query(".-wrong") else hint))
+            line.update(Content(hints.get(getattr(self.focused, "id", "") or "", "")))
 
     def read(
         self, typed: dict[str, str], submitted: bool
@@ -108,22 +104,33 @@ class FormScreen(Dialog[Result]):
             line = self.query_one(f"#{field.name}-problem", Static)
             line.display = bool(problem)
             line.update(Content(f"! {problem}"))
-        self._show_hint()
+        self.refresh_bindings()
         return answer
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._check()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to submit while nothing is wrong, else to go to what is."""
+        if action not in ("submit", "to_wrong_field"):
+            return True
+        return bool(self.query(".-wrong")) == (action == "to_wrong_field")
+
     def action_submit(self) -> None:
         """Submit once the field has taken the keys that were typed before, one by one."""
         (self.focused or self).call_later(self._submit)
+
+    action_to_wrong_field = action_submit
 
     def _submit(self) -> None:
         # If Enter was pressed twice, the form may be closed already.
         answer = self._check(submitted=True) if self.is_current else None
         if answer is not None:
             self.dismiss(answer)
+        for field in self.query(".-wrong").results(TextField):
+            field.focus()
+            return
 
     def action_cancel(self) -> None:
         self.dismiss()

@@ -324,11 +324,11 @@ def _size(figure: ComparedFigure) -> float:
 
 
 def _bar_of(figure: ComparedFigure, largest: float) -> str:
-    """Draw a change to the right of a line if it is for the better; faint if it may be chance."""
+    """Draw a change to the right of a line if it is for the better; faint if it isn't certain."""
     ratio, cells = figure.ratio, round(_BAR_CELLS * _size(figure) / largest)
     if ratio is None or not cells:
         return ""
-    bar = ("░" if ratio.may_be_one else "█") * cells
+    bar = ("█" if ratio.is_significant else "░") * cells
     is_better = (ratio.value < 1) == quantity_of(figure.name).less_is_better
     return f"{'':{_BAR_CELLS}}│{bar}" if is_better else f"{bar:>{_BAR_CELLS}}│"
 

@@ -137,7 +137,8 @@ async def test_what_is_wrong_stands_below_its_field_and_the_command_stays(launch
             rows = screen_text(app).splitlines()
             (row,) = (number for number, text in enumerate(rows) if problem in text)
             assert typed in rows[row - 1]
-            assert "Not yet: the field marked ! is wrong." in screen_text(app)
+            assert "Go to what is wrong" in screen_text(app)
+            assert " Run " not in screen_text(app).splitlines()[-1]
             assert f"--{name} {typed} -- {sys.executable}" in " ".join(screen_text(app).split())
             field.value = ""
 

@@ -133,7 +133,7 @@ async def test_what_was_written_meanwhile_is_read_on_request(tmp_path):
         side(tmp_path, "earlier", 18_000, 18_010, 17_990, 18_020)
         await pilot.press("ctrl+l")
         await begin(app, pilot)
-        assert "than base (" in screen_text(app)
+        assert "new against base (" in screen_text(app)
 
 
 # ---- while it is read ----

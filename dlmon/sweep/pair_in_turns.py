@@ -146,7 +146,9 @@ class PairInTurns:
         run.poll()
         run.host.send(SUSPEND)
         by = time.monotonic() + SUSPENDED_WITHIN_S
-        await self._follow_until(lambda: run.times.is_suspended or time.monotonic() > by, run)
+        await self._follow_until(
+            lambda: run.times.is_suspended or time.monotonic() > by, run, SUSPEND_POLL_S
+        )
 
     async def _follow_until(
         self, is_enough: Callable[[], bool], run: RunInTurns, poll_s: float = POLL_S

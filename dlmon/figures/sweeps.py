@@ -737,12 +737,14 @@ def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = N
 
 
 def left_text(sweep: Sweep) -> str | None:
-    """Say that a sweep can be resumed: 3 runs left, or more pairs; a plan has room for many.
+    """Say what a resumed sweep would run: 3 runs left, or more pairs; a plan has room for many.
 
-    None if nothing is left, or if a run that failed ended an experiment of pairs.
+    None if it would run nothing: a run that failed ends an experiment of pairs for good, one that
+    could not begin doesn't.
     """
     count, is_of_pairs = len(sweep.remaining()), sweep.plan.pairs is not None
-    if not count or (is_of_pairs and broken_run(sweep) is not None):
+    broken = broken_run(sweep) if is_of_pairs else None
+    if not count or (broken is not None and broken[1].session is not None):
         return None
     return "more pairs" if is_of_pairs else f"{units.counted(count, 'run')} left"
 

@@ -284,10 +284,11 @@ def print_experiment_exit_message(run: SweepRun | TryRun, usual: Path | None = N
         print(sentence)
     for problem in problems_of(run):
         print_error(problem)
-    if run.sweep.remaining():
+    left = left_text(run.sweep)
+    if left is not None:
         command = resumed_by(sweep, run.directory, usual)
-        print_sentence(line_console(), f"{name} ended; {left_text(run.sweep)}: {command}")
+        print_sentence(line_console(), f"{name} ended; {left}: {command}")
     else:
-        print_sentence(
-            line_console(), f"{name} completed; recorded in {shown_path(run.writer.path)}"
-        )
+        status = run.sweep.closed or Status.COMPLETED
+        text = f"{name} {status}; recorded in {shown_path(run.writer.path)}"
+        print_sentence(line_console(), text)

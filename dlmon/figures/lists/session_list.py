@@ -375,8 +375,8 @@ def done_in_words(entry: SweepEntry) -> str:
 
 
 def can_be_resumed(entry: SweepEntry) -> bool:
-    """Return whether a sweep has runs left, and isn't running."""
-    return entry.status != Status.RUNNING and bool(entry.sweep.remaining())
+    """Return whether a sweep isn't running, and would run something if it were resumed."""
+    return entry.status != Status.RUNNING and left_text(entry.sweep) is not None
 
 
 def resume_command(entry: SweepEntry, by_path: bool = False) -> str:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes.hostile_log import ATTACK
-from fakes.sweeps import completed, plan_of, sweep_of
+from fakes.sweeps import completed, pairs_plan, plan_of, sweep_of
 
 from dlmon.figures.report.report import make_report
 from dlmon.figures.sections import Bars
@@ -20,6 +20,7 @@ from dlmon.figures.sweeps import (
     findings,
     headline,
     lead_changes,
+    left_text,
     outcome_text,
     picture_of,
     plan_text,
@@ -44,6 +45,7 @@ from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
 from dlmon.render.tidy import sweep_lines
 from dlmon.sweep.log import SWEEP_NAME, new_header
+from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import order_by_result, rows_of
 
 SIZES = {"batch_size": [32, 64, 128]}
@@ -308,6 +310,17 @@ def test_rows_are_in_the_order_of_their_results_and_what_runs_comes_first():
     vary = {"mode": ["train", "inference"], "batch_size": [32, 64]}
     # A forward pass does less work, so it isn't ranked before training.
     assert order_by_result(once(0.5, 0.4, 0.1, 0.2, vary=vary)) == [1, 0, 2, 3]
+
+
+def test_what_failed_ends_an_experiment_of_pairs_for_good_what_could_not_begin_does_not():
+    def ended_by(outcome):
+        sweep = Sweep(pairs_plan())
+        sweep.add(Ended(Slot(0, 0), outcome, 1.0))
+        return sweep
+
+    assert left_text(ended_by(Outcome(RunStatus.FAILED, "exit code 1", "session"))) is None
+    assert left_text(ended_by(Outcome(RunStatus.NOT_RUN, "no such command"))) == "more pairs"
+    assert left_text(sweep_of(plan_of(SIZES), [completed(0.5)])) == "2 runs left"
 
 
 def test_the_headline_of_a_search_says_how_it_goes_on_until_it_has_found_a_size():

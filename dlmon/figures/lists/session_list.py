@@ -347,7 +347,9 @@ def sweep_outcome(entry: SweepEntry) -> str:
     if entry.plan.pairs is not None:
         base, new = side_names(entry.plan)
         if text := verdict_text(entry.sweep):
-            return f"{verdict_in_short(entry.sweep)}: {text}"
+            # Lists say the status too.
+            is_said = entry.status == Status.FAILED
+            return text if is_said else f"{verdict_in_short(entry.sweep)}: {text}"
         return f"{done_text(entry)}, {base} → {new}"
     broken = broken_run(entry.sweep) if entry.plan.is_repeat else None
     if broken is not None and broken[1].reason is not None:

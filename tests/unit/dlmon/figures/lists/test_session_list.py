@@ -377,6 +377,16 @@ def test_pairs_are_listed_with_their_kind_their_pairs_and_their_verdict(log_dir,
     assert verdict.startswith("NOT PROVEN: workers 8 is 1.250×")
 
 
+def test_pairs_that_a_failed_run_ended_say_so_once(log_dir, capsys):
+    writer = SweepWriter.create(log_dir, new_header(pairs_plan(), 1, BEGIN_WALL))
+    writer.write(Ended(Slot(0, 0), Outcome(RunStatus.FAILED, "exit code 1", "session"), 1.0))
+    writer.write(Closed(Status.FAILED, 2.0))
+    writer.close()
+    row = listed(log_dir, capsys)[1]
+    assert row[3] == "failed"
+    assert row[-1].startswith("workers 4 failed: exit code 1")
+
+
 def test_an_injection_against_the_script_as_it_is_is_a_try(log_dir, capsys):
     plan = pairs_plan({"set:num_workers": [AS_IT_IS, 4]}, command=("python", "train.py"))
     SweepWriter.create(log_dir, new_header(plan, 1, BEGIN_WALL)).close()

@@ -103,7 +103,7 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
     if is_refused:
         yield from note([why_unlike(it)], "verdict")
     else:
-        (answer,) = note([verdict(it), *_changed_loss(it)], "verdict")
+        (answer,) = note([verdict(it), *_cause(it), *_changed_loss(it)], "verdict")
         yield replace(answer, sentences=(*answer.sentences, *advice(it)))
     # Another device explains more than all figures do.
     texts = (f"{d.name} {changed_text(_brief_device(d))}" for d in it.environment)
@@ -396,15 +396,14 @@ def verdict(comparison: RunComparison) -> str:
     if min(throughput.runs) == 1:
         unsure = "1 run each" if throughput.runs == (1, 1) else "1 run on a side"
     base = f"base in {comparison.base[0].throughput_unit}"
-    told = verdicts.verdict(factor, base, unsure, subject="new is ")
-    return ": ".join(filter(None, (told, _cause(comparison))))
+    return verdicts.verdict(factor, base, unsure, subject="new is ")
 
 
-def _cause(comparison: RunComparison) -> str:
-    """Name what made the steps longer or shorter, if known: waiting for data 0.40 → 11.60 s."""
+def _cause(comparison: RunComparison) -> list[str]:
+    """Name what made the steps longer or shorter most, if that is known."""
     ratio = comparison.throughput.ratio
     if ratio is None or ratio.may_be_one or comparison.unlike:
-        return ""
+        return []
     sign = 1 if ratio.value < 1 else -1
     both = [f for f in comparison.figures if f.why is None and None not in (f.base, f.new)]
     parts = [f for f in both if f.name.startswith(STEP_PART)]
@@ -412,12 +411,12 @@ def _cause(comparison: RunComparison) -> str:
     change = {part.name: sign * ((part.new or 0.0) - (part.base or 0.0)) for part in parts}
     most = max(parts, key=lambda part: change[part.name], default=None)
     if most is None or change[most.name] <= 0:
-        return ""
+        return []
     is_tested = max(most.runs) > 1 or (most.ratio is not None and most.ratio.p is not None)
     if is_tested and not (most.ratio and most.ratio.is_significant):
-        return ""
+        return []
     name, _, unit = _names_of(comparison)(most.name).rpartition(", ")
-    return f"{name} {' → '.join(_numbers(most))} {unit}"
+    return [f"largest change: {name}, {' → '.join(_numbers(most))} {unit}"]
 
 
 def _changed_loss(comparison: RunComparison) -> list[str]:

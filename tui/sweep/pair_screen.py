@@ -299,14 +299,14 @@ class PairScreen(SweepScreen):
         sweep = self.run.sweep
         self._panels.show(sweep)
         # Without a pair, the sentences and the output of a run that failed have the whole screen.
-        has_failed = self.run.problem is not None or bool(self.run.last_lines)
         has_no_pair = self.run.ended and not verdict_of(sweep).pairs
-        self.set_class(has_failed and has_no_pair, "-failed")
+        could_not_go_on = has_no_pair and self.run.problem is not None
+        self.set_class(could_not_go_on or (has_no_pair and bool(self.run.last_lines)), "-failed")
         sentences = pair_findings(sweep)
         if verdict_of(sweep).ratio is not None and broken_run(sweep) is None:
             sentences[0] = sides_compared(sweep)
         headline = self.query_one(Headline)
-        if self.run.problem is not None:
+        if could_not_go_on:
             headline.show("FAILED", ["the experiment could not go on"], BAD)
         else:
             show_headline(headline, sweep, sentences)

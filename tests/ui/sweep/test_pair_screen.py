@@ -60,15 +60,20 @@ async def test_before_a_pair_it_says_what_the_first_runs_are_for(show):
         assert "the first run of each side is" in shown.text
 
 
+async def over(shown):
+    """End the experiment, and paint it."""
+    shown.run.over.set()
+    await shown.pilot.pause()
+    shown.screen.tick()
+    await shown.pilot.pause()
+
+
 async def test_at_an_end_without_a_pair_nothing_is_still_to_come(show):
     shown, context = show((80, 24))
     async with context:
         shown.run.make()
         shown.run._write(Closed(Status.COMPLETED, 1.0))
-        shown.run.over.set()
-        await shown.pilot.pause()
-        shown.screen.tick()
-        await shown.pilot.pause()
+        await over(shown)
         assert "no pair is complete" in shown.text
         assert "no pair yet" not in shown.text
         assert "known once" not in shown.text
@@ -83,9 +88,7 @@ async def test_a_run_that_fails_leaves_its_output_and_what_helps_on_the_screen(s
         shown.run._write(Ended(slot, failed, 2.0))
         shown.run._write(Closed(Status.FAILED, 2.0))
         shown.run.last_lines = ("FileNotFoundError: [Errno 2] No such file or directory: 'x.bin'",)
-        shown.run.over.set()
-        await shown.pilot.pause()
-        shown.screen.tick()
+        await over(shown)
         await shown.pilot.press("enter")
         assert "FAILED" in shown.text
         assert "No such file or directory: 'x.bin'" in shown.text
@@ -98,12 +101,19 @@ async def test_an_experiment_that_could_not_begin_says_so_at_the_top(show):
     shown, context = show((80, 24))
     async with context:
         shown.run.problem = "the commit main can't be copied: the disk is full"
-        shown.run.over.set()
-        await shown.pilot.pause()
-        shown.screen.tick()
-        await shown.pilot.pause()
+        await over(shown)
         assert "FAILED" in shown.text
         assert "NOT YET" not in shown.text
+        assert "the disk is full" in shown.text
+
+
+async def test_a_problem_after_some_pairs_leaves_their_verdict_at_the_top(show):
+    shown, context = show((80, 24))
+    async with context:
+        shown.run.make(*MS)
+        shown.run.problem = "the log can't be written: the disk is full"
+        await over(shown)
+        assert "against workers 4" in shown.text
         assert "the disk is full" in shown.text
 
 

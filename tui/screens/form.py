@@ -128,9 +128,8 @@ class FormScreen(Dialog[Result]):
         answer = self._check(submitted=True) if self.is_current else None
         if answer is not None:
             self.dismiss(answer)
-        for field in self.query(".-wrong").results(TextField):
-            field.focus()
-            return
+        elif wrong := self.query(".-wrong"):
+            wrong.first().focus()
 
     def action_cancel(self) -> None:
         self.dismiss()

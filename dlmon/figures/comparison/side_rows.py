@@ -424,12 +424,9 @@ def _changed_loss(comparison: RunComparison) -> list[str]:
     for figure in comparison.figures:
         ratio = figure.ratio
         if figure.name == f"{METRIC}loss" and ratio is not None and ratio.is_significant:
-            way, bounds = (
-                "lower" if ratio.value < 1 else "higher",
-                (ratio.low or 0, ratio.high or 0),
-            )
-            change, interval = verdicts.change(ratio.value), verdicts.change(*bounds)
-            return [f"the last loss is {way}: {change} ({interval})"]
+            way = "lower" if ratio.value < 1 else "higher"
+            interval = verdicts.change(ratio.low or 0.0, ratio.high or 0.0)
+            return [f"the last loss is {way}: {verdicts.change(ratio.value)} ({interval})"]
     return []
 
 

@@ -14,6 +14,9 @@ import psutil
 import pytest
 from fakes.sessions import eventually
 
+from dlmon.records import Status
+from dlmon.sweep.log import list_sweeps
+
 ROOT = Path(__file__).parents[2]
 DLMON = [sys.executable, "-P", "-c", "from tui.start import main; main()"]
 SCRIPT = """
@@ -121,12 +124,15 @@ def test_under_a_launcher_the_runs_of_a_pair_are_never_suspended(dlmon, reposito
     assert not any('"type":"suspended"' in log for log in logs)
 
 
-def test_a_side_that_fails_ends_it_with_its_last_lines(dlmon, repository):
+def test_a_side_that_fails_ends_it_with_its_last_lines(dlmon, repository, tmp_path):
     command = ("--vary", "file=train.py,nothing.py", *QUICK)
     process = dlmon("ab", *command, "--", sys.executable, "{file}")
     stdout, stderr = process.communicate(timeout=BY_SECONDS)
     assert "file nothing.py failed" in stdout
     assert "can't open file" in stderr
+    assert "--resume" not in stderr
+    (entry,) = list_sweeps(tmp_path / "logs")
+    assert entry.status == Status.FAILED
 
 
 def test_a_script_is_swept_over_a_variable(dlmon):

@@ -91,6 +91,13 @@ def test_facts_are_joined_and_the_first_window_is_waited_for():
     assert waited == [FIRST_WINDOW_S]
 
 
+@pytest.mark.parametrize(("interval_s", "window_s"), [(0.125, 0.125), (1.0, FIRST_WINDOW_S)])
+def test_the_first_window_is_no_longer_than_an_interval(interval_s, window_s):
+    waited = []
+    sampler_of(FakeProvider()).facts(waited.append, interval_s=interval_s)
+    assert waited == [window_s]
+
+
 @pytest.mark.parametrize("late_ns", [0, 1_000_000])
 def test_the_slow_tier_is_read_every_five_seconds_however_late_a_reading_is(late_ns):
     clock, provider = Clock(100 * SECOND), FakeProvider()

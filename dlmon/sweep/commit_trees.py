@@ -87,11 +87,14 @@ def make_trees(
             git(repository, *_WITHOUT_HOOKS, *add, longest_s=_LONGEST_S)
             for link in links:
                 _link(repository, tree, link)
-    except BaseException as error:
+    except (GitError, OSError, ValueError) as error:
         remove_trees(repository, trees)
-        if isinstance(error, SweepError) or not isinstance(error, (GitError, OSError, ValueError)):
+        if isinstance(error, SweepError):
             raise
         raise SweepError(f"the commit {name} can't be copied: {_in_short(error)}") from None
+    except BaseException:
+        remove_trees(repository, trees)
+        raise
     return trees
 
 

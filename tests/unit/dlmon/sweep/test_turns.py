@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from fakes.compared import side
+from fakes.recorded import recorded_session
 
-from dlmon.records import Batches, BatchSummary, MachineFacts, Suspended
+from dlmon.records import Batches, BatchSummary, MachineFacts, Model, Slot, Suspended
+from dlmon.session.session import Session
+from dlmon.sweep.pair_in_turns import RunInTurns
 from dlmon.sweep.turns import TurnTimes, why_not_in_turns
 
 S = 1_000_000_000
@@ -82,3 +87,22 @@ def test_a_rate_is_unknown_without_turns_or_single_times():
     summary = BatchSummary(0, 0, 9, 90, S // 10, S, 900_000, (1,) * 7, 0)
     times.add([summary])
     assert times.rate() is None
+
+
+@pytest.mark.parametrize(
+    ("steps_us", "is_warm"),
+    [
+        ([2_000_000] * 10, False),
+        ([2_000_000] * 11, True),
+        ([20_000] * 11, False),
+        ([20_000] * 14, True),
+        # The first step, which may compile, doesn't count.
+        ([60_000_000] + [20_000] * 5, False),
+    ],
+)
+def test_a_run_is_warm_after_ten_steps_and_a_quarter_of_a_second(steps_us, is_warm):
+    session = Session(recorded_session("training")[0])
+    session.add(Model(None, None, 32, None, None, None))
+    session.add(Batches(0, 0, 32, 10**9, tuple(steps_us)))
+    run = RunInTurns(Slot(0, 1), None, "session", SimpleNamespace(session=session))
+    assert run.is_warm == is_warm

@@ -135,6 +135,16 @@ def test_a_side_that_fails_ends_it_with_its_last_lines(dlmon, repository, tmp_pa
     assert entry.status == Status.FAILED
 
 
+def test_a_side_that_hangs_ends_it_once_its_time_is_over(dlmon, repository):
+    (repository / "hang.py").write_text("import time\ntime.sleep(3600)\n")
+    command = ("--vary", "env:SIDE=1,2", "--window", "1s", "--for", "5s")
+    process = dlmon("ab", *command, "--", sys.executable, "hang.py")
+    stdout, _ = process.communicate(timeout=BY_SECONDS)
+    assert "it did not train steadily within the time of the experiment" in stdout
+    assert process.returncode == 1
+    assert not [p for p in processes_in(repository) if "hang.py" in f"{p.info['cmdline']}"]
+
+
 def test_a_script_is_swept_over_a_variable(dlmon):
     process = dlmon(
         "sweep",

@@ -67,8 +67,10 @@ def axis_numbers(top: float, bottom: float) -> tuple[str, str, str]:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Write a value with that many decimals: 2.50, .0508, 5,500, 0."""
+    """Write a value with that many decimals: 2.50, .0508, 5,500, -5500, 0."""
     text = f"{value:,.{decimals}f}" if value else "0"
+    if len(text) > _LONGEST_LABEL:
+        text = text.replace(",", "")
     return text.replace("0.", ".", 1) if len(text) > _LONGEST_LABEL and abs(value) < 1 else text
 
 
@@ -76,7 +78,7 @@ def _if_close(text: str, value: float, height: float) -> str:
     """Return a label; empty if it is too long, or 1 % of the height or more off its value."""
     power = SUFFIXES.index(text[-1]) if text[-1] in SUFFIXES else 0
     text_value = float((text[:-1] if power else text).replace(",", "")) * 1000.0**power
-    is_short = len(text.lstrip("-")) <= _LONGEST_LABEL
+    is_short = len(text) <= _LONGEST_LABEL
     return text if is_short and abs(text_value - value) < height / 100 else ""
 
 

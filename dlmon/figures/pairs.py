@@ -280,7 +280,8 @@ def _cause(causes: Causes, verdict: Verdict) -> list[str]:
     if not leading:
         return ["no single part of a step is surely longer or shorter"]
     if leading[0].part == STEPS:
-        return ["the parts of a step are not known"]
+        longer = difference_text(leading[0])
+        return [f"{longer} a step is in the steps themselves, whose parts are not known"]
     texts = [f"{part_text(part.part)}, {difference_text(part)} a step" for part in leading]
     if len(leading) == 1 and causes.explains_all(leading[0]):
         return [f"all of it is {texts[0]}"]
@@ -392,7 +393,7 @@ def part_table(sweep: Sweep) -> Table | None:
     if causes is None or not causes.parts:
         return None
     least_ms = 0.0 if causes.step is None else _LEAST_PART * causes.step.base_ms
-    told = (p for p in causes.parts if p.is_proven or max(p.base_ms, p.new_ms) >= least_ms)
+    told = (p for p in causes.parts if p.is_proven or max(p.base_ms, p.new_ms) > least_ms)
     parts = [*([causes.step] if causes.step else []), *islice(told, _PARTS_SHOWN)]
     rows = tuple(
         (

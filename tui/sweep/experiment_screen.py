@@ -140,6 +140,11 @@ class ExperimentScreen(TickingScreen):
         else:
             self.withdraw_question()
 
+    def timer_fired(self) -> None:
+        """Paint what goes on; after the end, nothing does."""
+        if not self.run.ended:
+            super().timer_fired()
+
     def _take_event(self, event: Event) -> None:
         self._changed = True
 

@@ -4,7 +4,7 @@ Both processes train the same (PyTorch, about 1.3 ms a step), so the true ratio 
 1. Both are alive; their supervisors suspend one while the other runs. Of each pair of processes,
 their rates are measured in short turns, and with one long turn each, in random order and for the
 same time in all. Printed: the logarithm of the ratio of the rates, of each pair, and how far
-these lie apart. The first 0.05 s of each turn are left out.
+these lie apart. The first 0.02 s of each turn are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dlmon.statistics.turns import Step, Turn, rate_in_turns
 
 SCRIPT = Path(__file__).with_name("scripts") / "short_steps.py"
 WARM_UP_STEPS = 1500
-GUARD_S = 0.05
+GUARD_S = 0.02
 TIMEOUT_S = 120.0
 
 
@@ -135,7 +135,7 @@ def main() -> None:
     parser = harness.parser(__doc__)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=12.0, help="of each pair, each way")
-    parser.add_argument("--turns", type=float, nargs="+", default=[0.5], help="their seconds")
+    parser.add_argument("--turns", type=float, nargs="+", default=[0.125, 0.5], help="their seconds")
     parser.add_argument("--python", default=sys.executable, help="the one that has PyTorch")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

@@ -72,7 +72,8 @@ class MachineHistory:
     def add(self, sample: Machine, is_whole: bool = True) -> int:
         """Add a sample; return the begin of the time that it stands for.
 
-        If it is not whole, the run was suspended in a part of that time: it is only the latest.
+        If it is not whole, the run was suspended in a part of that time: only the memory of the run
+        counts, and it is the latest.
         """
         # Imported late: the first paint needs no readings.
         from dlmon.records.changes import merge
@@ -83,6 +84,9 @@ class MachineHistory:
         if before is not None and 0 < sample.t - before.t <= 3 * self._interval_ns:
             start_ns = before.t
         self.latest = merged = merge(before, sample)
+        rss_mib = None if merged.process is None else merged.process.rss_mib
+        if rss_mib is not None:
+            self.run_memory_peak_mib = max(self.run_memory_peak_mib or 0, rss_mib)
         if not is_whole:
             self.energy.lose(sample.t, WAS_SUSPENDED)
             return start_ns
@@ -100,9 +104,6 @@ class MachineHistory:
         if disk is not None and (disk.read_mib_s is not None or disk.write_mib_s is not None):
             disk_mib_s = (disk.read_mib_s or 0.0) + (disk.write_mib_s or 0.0)
             self.disk_mib_s.add(start_ns, sample.t, disk_mib_s)
-        rss_mib = None if merged.process is None else merged.process.rss_mib
-        if rss_mib is not None:
-            self.run_memory_peak_mib = max(self.run_memory_peak_mib or 0, rss_mib)
         for gpu in merged.gpus or ():
             if gpu.memory_used_mib is not None:
                 before_mib = self.gpu_memory_peak_mib.get(gpu.index, 0)

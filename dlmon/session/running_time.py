@@ -31,6 +31,8 @@ _TIMES = frozenset(("t", "begin", "end", "train_end", "first_end", "last_end", "
 _STILL_SUSPENDED = 2**63 - 1
 # A sample of the machine is left out if the run was suspended in more of its time than this share.
 _SUSPENDED_SHARE = 0.1
+_WAKES_WITHIN_US = 2000
+"""A process goes on so soon after its suspension ends, also on a busy machine."""
 
 
 class RunningTime:
@@ -169,10 +171,19 @@ class RunningTime:
         )
 
     def _wait_us(self, record: Batches | BatchSummary, since: int) -> int | None:
-        """Return the wait for data of suspended batches; None if it may hold a suspension."""
-        shortest_ns = self._shortest_ns(since, record.t_last)
-        is_known = record.wait_us is not None and record.wait_us * 1000 < shortest_ns
-        return record.wait_us if is_known else None
+        """Return the wait for data of suspended batches, without suspensions.
+
+        How many of them fell into a wait is known if the rest is possible with one number only:
+        not below zero, and no longer than the batches ran. Else the wait is None.
+        """
+        lengths_ns = self._lengths_ns(since, record.t_last)
+        if record.wait_us is None or not lengths_ns:
+            return record.wait_us
+        ran_us = (self.at(record.t_last) - self.at(since)) // 1000
+        each_us = sum(lengths_ns) / len(lengths_ns) / 1000
+        rests_us = (record.wait_us - round(n * each_us) for n in range(len(lengths_ns) + 1))
+        possible = [us for us in rests_us if -_WAKES_WITHIN_US <= us <= ran_us + _WAKES_WITHIN_US]
+        return max(0, min(possible[0], ran_us)) if len(possible) == 1 else None
 
     def _of_validation(self, validation: Validation) -> Validation:
         changed: Validation = self._times(validation)
@@ -185,9 +196,12 @@ class RunningTime:
 
     def _shortest_ns(self, begin: int, end: int) -> float:
         """Return the length of the shortest suspension in a time; infinite if there is none."""
+        return min(self._lengths_ns(begin, end), default=float("inf"))
+
+    def _lengths_ns(self, begin: int, end: int) -> list[int]:
+        """Return the length of each suspension in a time."""
         numbers = range(bisect_right(self._ends, begin), bisect_left(self._begins, end))
-        lengths = (self._ends[number] - self._begins[number] for number in numbers)
-        return min(lengths, default=float("inf"))
+        return [self._ends[number] - self._begins[number] for number in numbers]
 
     def _count(self, begin: int, end: int) -> int:
         return max(0, bisect_left(self._begins, end) - bisect_right(self._ends, begin))

@@ -24,7 +24,7 @@ class Turn(NamedTuple):
 
 
 def rate_in_turns(
-    steps: Iterable[Step], turns: Sequence[Turn], guard_s: float = 0.05
+    steps: Iterable[Step], turns: Sequence[Turn], guard_s: float = 0.02
 ) -> float | None:
     """Return the samples per second of running time; None if no step ran in that time.
 

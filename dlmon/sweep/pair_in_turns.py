@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dlmon.protocol.job import Job, Refused
 from dlmon.protocol.stop import RESUME, SUSPEND
@@ -14,9 +14,15 @@ from dlmon.records import PairRule, Slot
 from dlmon.session.follower import SessionFollower
 from dlmon.statistics.steady_batches import WARM_UP_BATCHES
 from dlmon.sweep.hosts import LocalHost
-from dlmon.sweep.turns import LEAST_TURN_S, STEPS_A_TURN, SUSPENDED_WITHIN_S, TurnTimes
+from dlmon.sweep.turns import (
+    LEAST_TURN_S,
+    STEPS_A_TURN,
+    STEPS_A_TURN_ON_GPU,
+    SUSPENDED_WITHIN_S,
+    TurnTimes,
+)
 
-POLL_S, SUSPEND_POLL_S = 0.02, 0.004
+POLL_S, SUSPEND_POLL_S = 0.02, 0.001
 WARM_UP_US = 250_000
 """A run has trained this long, without what compiled, before it takes turns.
 
@@ -41,6 +47,14 @@ class RunInTurns:
         records = self.follower.poll()
         self.times.add(records)
         return bool(records) or self.follower.running
+
+    @property
+    def turn_s(self) -> float:
+        """The time of its next turn."""
+        session = self.follower.session
+        steps = STEPS_A_TURN_ON_GPU if session.gpus else STEPS_A_TURN
+        step_us = session.loops.longest.steady.usual_step_us or 0.0
+        return max(LEAST_TURN_S, steps * step_us / 1e6)
 
     @property
     def is_warm(self) -> bool:
@@ -79,8 +93,6 @@ class PairInTurns:
 
     async def launch(self, slot: Slot, job: Job) -> RunInTurns | Refused:
         """Start the next run; return it, or why there is none."""
-        # A reading that spans the end of a turn is left out of figures.
-        job = replace(job, interval_s=min(job.interval_s, LEAST_TURN_S / 4))
         host = self.hosts[len(self.runs)]
         answer = await host.launch(job)
         if isinstance(answer, Refused):
@@ -102,12 +114,18 @@ class PairInTurns:
 
     async def take_turns(self) -> None:
         """Let both runs train in turns until both have had their window, or one has ended."""
-        runs = self.runs.copy()
+        going: RunInTurns | None = None
         while self._has_turn:
             # In random order, so that no side always follows the other.
-            random.shuffle(runs)
-            for run in runs:
-                await self._take_turn(run)
+            for run in random.sample(self.runs, SIDES):
+                if run is not going:
+                    if going is not None:
+                        await self._suspend(going)
+                    run.host.send(RESUME)
+                    going = run
+                await asyncio.sleep(run.turn_s)
+        if going is not None:
+            await self._suspend(going)
 
     async def follow_to_end(self, run: RunInTurns) -> None:
         await self._follow_until(lambda: False, run)
@@ -134,12 +152,6 @@ class PairInTurns:
         window_s = self._rule.window_s or 0.0
         is_training = all(run.follower.running and run.is_warm for run in self.runs)
         return is_training and any(run.times.seconds < window_s for run in self.runs)
-
-    async def _take_turn(self, run: RunInTurns) -> None:
-        step_us = run.follower.session.loops.longest.steady.usual_step_us or 0.0
-        run.host.send(RESUME)
-        await asyncio.sleep(max(LEAST_TURN_S, STEPS_A_TURN * step_us / 1e6))
-        await self._suspend(run)
 
     async def _suspend(self, run: RunInTurns) -> None:
         """Suspend a run, and wait until it is: the other one must not run beside it."""

@@ -7,18 +7,26 @@ alike, so their ratio is known sooner than from runs after each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import PurePath
 
 from dlmon.comparison.compared_run import RunFigures
 from dlmon.records import Batches, BatchSummary, Record, Suspended
 from dlmon.statistics.turns import Step, Turn, rate_in_turns
 
-LEAST_TURN_S = 0.5
+LEAST_TURN_S = 0.125
+"""What others take of a busy machine lasts about half a second: each side meets its part of it.
+
+Records of steps come every 0.25 s. Of one that is no longer than two turns, it is known how many
+of its suspensions fell into a wait for data.
+"""
 SUSPENDED_WITHIN_S = 5.0
 """A run that isn't suspended by then is taken to have ended."""
-STEPS_A_TURN = 10
-"""A turn lasts at least this many steps."""
+STEPS_A_TURN, STEPS_A_TURN_ON_GPU = 3, 10
+"""A turn lasts at least this many steps.
+
+A GPU goes on with what is queued while its process is suspended: some steps.
+"""
 _ROOM = 0.8
 """Both runs may take this share of the memory."""
 _LAUNCHERS = (
@@ -67,31 +75,19 @@ class TurnTimes:
 
     def __init__(self) -> None:
         self.is_suspended = False
-        self._suspensions: dict[int, Suspended] = {}
-        """By their begin, in order."""
+        self.turns: list[Turn] = []
+        """The times from the end of each suspension to the begin of the next one."""
+        self.seconds = 0.0
+        """The time of all turns."""
+        self._resumed_ns: int | None = None
         self._steps: list[Step] = []
         self._is_countable = True
-
-    @property
-    def turns(self) -> list[Turn]:
-        """The times from the end of each suspension to the begin of the next one."""
-        return [
-            Turn(before.until, after.t)
-            for before, after in pairwise(self._suspensions.values())
-            if before.until is not None
-        ]
-
-    @property
-    def seconds(self) -> float:
-        """The time of all turns."""
-        return sum(turn.end_ns - turn.begin_ns for turn in self.turns) / 1e9
 
     def add(self, records: Iterable[Record]) -> None:
         """Add the steps and suspensions among new records of the run."""
         for record in records:
             if isinstance(record, Suspended):
-                self._suspensions[record.t] = record
-                self.is_suspended = record.until is None
+                self._add_suspension(record)
             elif isinstance(record, BatchSummary):
                 # A turn may end within a summary.
                 self._is_countable = False
@@ -104,13 +100,20 @@ class TurnTimes:
                     )
                 )
 
+    def _add_suspension(self, record: Suspended) -> None:
+        """Add a suspension when it begins, and again when it ends."""
+        if self._resumed_ns is not None:
+            self.turns.append(Turn(self._resumed_ns, record.t))
+            self.seconds += (record.t - self._resumed_ns) / 1e9
+        self._resumed_ns = record.until
+        self.is_suspended = record.until is None
+
     def rate(self) -> float | None:
         """Return the samples per second of all turns, or steps if samples are unknown.
 
         None without a turn, or if the steps have no times of their own.
         """
-        turns = self.turns
-        if not self._is_countable or not turns:
+        if not self._is_countable or not self.turns:
             return None
-        steps = [step for step in self._steps if step.end_ns > turns[0].begin_ns]
-        return rate_in_turns(steps, turns)
+        steps = [step for step in self._steps if step.end_ns > self.turns[0].begin_ns]
+        return rate_in_turns(steps, self.turns)

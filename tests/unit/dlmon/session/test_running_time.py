@@ -20,6 +20,7 @@ from dlmon.records import (
     Machine,
     NamedPause,
     Phase,
+    ProcessTree,
     SeenAt,
     Stack,
     StepParts,
@@ -123,12 +124,40 @@ def test_an_opening_leaves_out_its_suspension():
     assert changed.t == 15 * SECOND
 
 
-@pytest.mark.parametrize(("wait_us", "left"), [(2_000_000, 2_000_000), (30_100_000, None)])
-def test_a_wait_that_may_hold_the_suspension_is_not_known(wait_us, left):
+@pytest.mark.parametrize(("wait_us", "left"), [(2_000_000, 2_000_000), (30_100_000, 100_000)])
+def test_a_wait_leaves_out_the_suspension_in_it(wait_us, left):
     record = Batches(0, 5, 8, 41 * SECOND, (32_000_000, 1_000_000), wait_us=wait_us)
     assert of_one_suspension().of(record) == Batches(
         0, 5, 8, 11 * SECOND, (2_000_000, 1_000_000), wait_us=left
     )
+
+
+@given(
+    waits_us=st.lists(st.integers(100, 900), min_size=100, max_size=100),
+    suspended_ms=st.integers(125, 260),
+    at_step=st.integers(1, 98),
+    is_in_wait=st.booleans(),
+)
+def test_the_wait_is_known_of_a_record_that_is_shorter_than_a_suspension(
+    waits_us, suspended_ms, at_step, is_in_wait
+):
+    # Steps of 1 ms, each after its wait.
+    dt_us, begin = [1000] * 100, 10 * SECOND
+    dt_us[at_step] += 1000 * suspended_ms
+    waited_us = sum(waits_us) + is_in_wait * 1000 * suspended_ms
+    clock = of_one_suspension(*(begin + ms * MS for ms in (at_step, at_step + suspended_ms)))
+    record = Batches(0, 5, 8, begin + MS, tuple(dt_us), wait_us=waited_us)
+    changed = clock.of(record)
+    assert changed.dt_us == (1000,) * 100
+    assert changed.wait_us == sum(waits_us)
+
+
+@pytest.mark.parametrize(
+    ("wait_us", "left"), [(29_000_000, 29_000_000), (31_000_000, None), (40_000_000, 10_000_000)]
+)
+def test_a_wait_is_not_known_if_it_is_possible_with_the_suspension_and_without(wait_us, left):
+    record = Batches(0, 5, 8, 71 * SECOND, (62_000_000, 1_000_000), wait_us=wait_us)
+    assert of_one_suspension().of(record).wait_us == left
 
 
 def test_a_summary_leaves_out_the_suspended_step():
@@ -170,20 +199,22 @@ def test_a_pause_and_a_phase_are_on_the_clock():
     assert clock.of(Phase(50 * SECOND, "validating")) == Phase(20 * SECOND, "validating")
 
 
-def test_samples_of_the_machine_in_a_suspension_are_only_the_latest():
+def test_of_samples_in_a_suspension_only_the_memory_of_the_run_counts():
     records = script_session(seconds=10)
     session = folded(records)
     last = session.last_t
     session.add(Machine(last - SECOND, 0.0, cpu=Cpu(pct=50.0, energy_j=10.0)))
     session.add(Machine(last, 0.0, cpu=Cpu(pct=50.0, energy_j=20.0)))
     session.add(Suspended(last))
-    session.add(Machine(last + SECOND, 0.0, cpu=Cpu(pct=100.0, energy_j=90.0)))
+    process = ProcessTree(rss_mib=3000)
+    session.add(Machine(last + SECOND, 0.0, cpu=Cpu(pct=100.0, energy_j=90.0), process=process))
     assert session.machine.latest.cpu.pct == 100.0
     session.add(Suspended(last, last + SECOND * 3 // 2))
     # Half of its time.
     session.add(Machine(last + 2 * SECOND, 0.0, cpu=Cpu(pct=100.0, energy_j=100.0)))
     session.add(Machine(last + 3 * SECOND, 0.0, cpu=Cpu(pct=50.0, energy_j=110.0)))
     assert session.machine.cpu_pct.mean == 50.0
+    assert session.machine.run_memory_peak_mib == 3000
     counter = session.machine.energy.cpu
     assert (counter.joules_since_start, counter.why) == (None, WAS_SUSPENDED)
 

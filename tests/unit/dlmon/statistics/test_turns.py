@@ -88,7 +88,7 @@ def test_time_between_steps_counts_for_nothing():
         ([], [Turn(0, SECOND)]),
         ([Step(SECOND, SECOND, 1)], []),
         ([Step(SECOND, SECOND, 1)], [Turn(2 * SECOND, 3 * SECOND)]),
-        ([Step(SECOND, SECOND, 1)], [Turn(0, SECOND // 20)]),
+        ([Step(SECOND, SECOND, 1)], [Turn(0, SECOND // 50)]),
     ],
 )
 def test_without_a_step_in_the_time_that_counts_it_is_not_known(steps, turns):

@@ -69,7 +69,7 @@ def test_the_rate_is_that_of_the_turns_without_their_first_moments():
     # Ten steps of 100 ms in each turn; the first of a turn takes twice as long.
     times.add([steps(0.2, 200, *[100] * 8), steps(2.2, 1200, *[100] * 8)])
     assert times.seconds == 2
-    assert times.rate() == pytest.approx((0.75 + 8 + 0.75 + 8) * 10 / 1.9)
+    assert times.rate() == pytest.approx((0.9 + 8 + 0.9 + 8) * 10 / 1.96)
 
 
 def test_a_step_without_a_known_size_counts_as_one():
@@ -89,6 +89,13 @@ def test_a_rate_is_unknown_without_turns_or_single_times():
     assert times.rate() is None
 
 
+def run_of(steps_us, device=None):
+    session = Session(recorded_session("training")[0])
+    session.add(Model(None, None, 32, None, None, None, device=device))
+    session.add(Batches(0, 0, 32, 10**9, tuple(steps_us)))
+    return RunInTurns(Slot(0, 1), None, "session", SimpleNamespace(session=session))
+
+
 @pytest.mark.parametrize(
     ("steps_us", "is_warm"),
     [
@@ -101,8 +108,12 @@ def test_a_rate_is_unknown_without_turns_or_single_times():
     ],
 )
 def test_a_run_is_warm_after_ten_steps_and_a_quarter_of_a_second(steps_us, is_warm):
-    session = Session(recorded_session("training")[0])
-    session.add(Model(None, None, 32, None, None, None))
-    session.add(Batches(0, 0, 32, 10**9, tuple(steps_us)))
-    run = RunInTurns(Slot(0, 1), None, "session", SimpleNamespace(session=session))
-    assert run.is_warm == is_warm
+    assert run_of(steps_us).is_warm == is_warm
+
+
+@pytest.mark.parametrize(
+    ("step_us", "device", "turn_s"),
+    [(1_000, "cpu", 0.125), (100_000, "cpu", 0.3), (1_000, "gpu:0", 0.125), (100_000, "gpu:0", 1)],
+)
+def test_a_turn_has_several_steps_and_more_of_a_gpu_that_has_some_queued(step_us, device, turn_s):
+    assert run_of([step_us] * 60, device).turn_s == pytest.approx(turn_s)

@@ -14,6 +14,9 @@ from dlmon.system.foreign_processes import process_stat
 # When we die, the shell reads the end of its input, and continues the last line's processes.
 _CONTINUE_AT_THE_END = "while read -r line; do pids=$line; done; kill -s CONT -- $pids"
 
+_LOOK_EVERY_NS = 1_000_000_000
+"""To find processes among thousands takes a tenth of a second, as long as a turn of a pair."""
+
 
 class Suspension:
     """Suspends the processes of a run, and continues them.
@@ -30,7 +33,8 @@ class Suspension:
     def __init__(self, leader_pid: int) -> None:
         self._leader = leader_pid
         self._others: set[int] = set()
-        """The suspended processes outside of the leader's process group."""
+        """The processes of the run outside of the leader's process group."""
+        self._look_ns = 0
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _CONTINUE_AT_THE_END],
             stdin=subprocess.PIPE,
@@ -41,24 +45,34 @@ class Suspension:
 
     def suspend(self) -> int:
         """Send SIGSTOP to all processes of the run; return when, by CLOCK_MONOTONIC in ns."""
-        self._to_continue(-self._leader)
+        is_to_look = time.monotonic_ns() >= self._look_ns
+        if is_to_look:
+            self._others.clear()
+        self._to_continue(-self._leader, *self._others)
         end_group(self._leader, signal.SIGSTOP)
-        # To find the others takes milliseconds, and until they stop they may start more.
+        for pid in self._others:
+            end_process(pid, signal.SIGSTOP)
         t = time.monotonic_ns()
-        while new := _outside_of_group(self._leader) - self._others:
-            self._others |= new
-            self._to_continue(-self._leader, *self._others)
-            for pid in new:
-                end_process(pid, signal.SIGSTOP)
+        if is_to_look:
+            self._look_ns = t + _LOOK_EVERY_NS
+            self._suspend_others()
         return t
 
     def resume(self) -> None:
         """Send them SIGCONT."""
         for pid in self._others:
             end_process(pid, signal.SIGCONT)
-        self._others.clear()
         end_group(self._leader, signal.SIGCONT)
         self._to_continue()
+
+    def _suspend_others(self) -> None:
+        """Find the processes outside of the leader's group, and suspend them."""
+        # Until they stop, they may start more.
+        while new := _outside_of_group(self._leader) - self._others:
+            self._others |= new
+            self._to_continue(-self._leader, *self._others)
+            for pid in new:
+                end_process(pid, signal.SIGSTOP)
 
     def _to_continue(self, *pids: int) -> None:
         """Tell the shell whom to continue: processes, and groups as negative numbers."""

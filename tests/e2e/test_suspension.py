@@ -96,6 +96,17 @@ def test_a_run_that_is_suspended_twice_has_the_figures_of_its_running_time(begin
     assert snapshot.elapsed_s == pytest.approx(lasted_s - snapshot.suspended_s, abs=0.01)
 
 
+def test_all_processes_of_a_run_stop_and_go_on_each_time(begin):
+    session, pids = begin()
+    for _ in range(5):
+        session.say("suspend")
+        wait_until_stopped(pids)
+        session.say("resume")
+        eventually(lambda: not any(map(is_stopped, pids)), "it to go on")
+    session.say("stop")
+    assert session.wait_for_end().status == "stopped"
+
+
 def test_a_suspended_run_whose_viewer_is_gone_is_stopped_at_once(begin):
     session, pids = begin()
     session.say("suspend")

@@ -44,34 +44,41 @@ TO = 0.02
 SLOWER = 1.05
 
 
-def noise_of(logs: Sequence[Path]) -> list[float]:
-    """Return the logarithms of the ratios of recorded pairs, less the mean of each experiment."""
-    noise = []
+def noise_of(logs: Sequence[Path]) -> list[tuple[float, float | None]]:
+    """Return the logarithms of the ratios of recorded pairs, less the mean of each experiment.
+
+    With each comes its error by the turns of the pair, if known.
+    """
+    noise: list[tuple[float, float | None]] = []
     for directory in logs:
         for entry in list_sweeps(directory):
             if entry.plan.pairs is None:
                 continue
-            ratios = [pair.ratio for pair in verdict_of(entry.sweep).counted if pair.ratio]
-            if len(ratios) > 1:
-                values = [math.log(ratio) for ratio in ratios]
+            pairs = [pair for pair in verdict_of(entry.sweep).counted if pair.ratio]
+            if len(pairs) > 1:
+                values = [math.log(pair.ratio or math.nan) for pair in pairs]
                 # The mean of few pairs takes part of their spread away.
                 scale = math.sqrt(len(values) / (len(values) - 1))
-                noise += [scale * (value - mean(values)) for value in values]
+                centred = (scale * (value - mean(values)) for value in values)
+                noise += zip(centred, (pair.error for pair in pairs), strict=True)
     return noise
 
 
 def simulate(
-    noise: Sequence[float], truth: float, until_proven: bool
+    noise: Sequence[tuple[float, float | None]], truth: float, until_proven: bool
 ) -> tuple[float, float, float]:
     """Return the shares of intervals with the truth and of claims, and the mean number of pairs."""
     source, held, claimed, pairs = random.Random(1), 0, 0, 0
     for _ in range(EXPERIMENTS):
         ratios: list[float] = []
-        while len(ratios) < min(MOST_PAIRS, pairs_needed(ratios, TO) or FIRST_PAIRS):
-            ratios.append(truth * math.exp(source.choice(noise)))
-            if until_proven and is_proven_early(ratios):
+        errors: list[float | None] = []
+        while len(ratios) < min(MOST_PAIRS, pairs_needed(ratios, errors, TO) or FIRST_PAIRS):
+            value, error = source.choice(noise)
+            ratios.append(truth * math.exp(value))
+            errors.append(error)
+            if until_proven and is_proven_early(ratios, errors):
                 break
-        ratio = paired_ratio(ratios)
+        ratio = paired_ratio(ratios, errors)
         assert ratio is not None
         held += ratio.holds(truth)
         claimed += ratio.is_proven
@@ -133,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
     noise = noise_of(options.logs)
     if noise:
-        spread = math.sqrt(mean(value * value for value in noise))
+        spread = math.sqrt(mean(value * value for value, _ in noise))
         print(f"{len(noise)} recorded pairs, which lie {100 * spread:.1f} % apart")
         for truth, until_proven in product((1.0, 1 / SLOWER), (False, True)):
             held, claimed, pairs = simulate(noise, truth, until_proven)

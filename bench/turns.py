@@ -27,7 +27,7 @@ from dlmon.protocol.job import Job, Refused
 from dlmon.protocol.stop import FROM_SCREEN, RESUME, SUSPEND
 from dlmon.records import Batches, Suspended
 from dlmon.statistics.intervals import mean_half_width
-from dlmon.statistics.turns import Step, Turn, rate_in_turns
+from dlmon.statistics.turns import Step, Turn, sum_of_turns, turn_sums
 
 SCRIPT = Path(__file__).with_name("scripts") / "short_steps.py"
 WARM_UP_STEPS = 1500
@@ -72,7 +72,7 @@ class Process:
             turns.append(Turn(since, min(max(since, suspension.t), end_ns)))
             since = max(begin_ns, suspension.until or end_ns)
         steps = (step for batches in self._batches for step in _steps_of(batches))
-        rate = rate_in_turns(steps, turns, GUARD_S)
+        rate = sum_of_turns(turn_sums(steps, turns, GUARD_S)).rate
         if rate is None:
             raise CannotRun("a process ended no step in its turns")
         return rate
@@ -135,7 +135,9 @@ def main() -> None:
     parser = harness.parser(__doc__)
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=12.0, help="of each pair, each way")
-    parser.add_argument("--turns", type=float, nargs="+", default=[0.125, 0.5], help="their seconds")
+    parser.add_argument(
+        "--turns", type=float, nargs="+", default=[0.125, 0.5], help="their seconds"
+    )
     parser.add_argument("--python", default=sys.executable, help="the one that has PyTorch")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

@@ -152,6 +152,8 @@ class Outcome:
         result: the session's result.
         took_s: from launch to end; of two runs in turns half of both.
         rate: samples or steps per second of its turns; null if it had the machine alone.
+        ratio_error: standard error of the logarithm of its pair's ratio, by the ratios of their
+            turns; null as `rate`.
     """
 
     status: RunStatus
@@ -160,6 +162,7 @@ class Outcome:
     result: Result | None = None
     took_s: float | None = None
     rate: float | None = None
+    ratio_error: float | None = None
 
 
 @record(frozen=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from statistics import stdev
 from typing import NamedTuple
 
 
@@ -23,10 +25,22 @@ class Turn(NamedTuple):
     end_ns: int
 
 
-def rate_in_turns(
+class TurnSum(NamedTuple):
+    """What counts of a turn."""
+
+    samples: float
+    counted_ns: int
+
+    @property
+    def rate(self) -> float | None:
+        """The samples per second; None if no step ran in that time."""
+        return self.samples / self.counted_ns * 1e9 if self.counted_ns else None
+
+
+def turn_sums(
     steps: Iterable[Step], turns: Sequence[Turn], guard_s: float = 0.02
-) -> float | None:
-    """Return the samples per second of running time; None if no step ran in that time.
+) -> tuple[TurnSum, ...]:
+    """Return the samples and the running time of each turn.
 
     A step counts by the share of its running time that counts, so that long steps, of which more
     are cut by the end of a turn, count as much as short ones.
@@ -37,18 +51,35 @@ def rate_in_turns(
         guard_s: the time after the begin of each turn that does not count: caches are cold.
     """
     guard_ns = round(guard_s * 1e9)
-    running = _Spans(turns)
-    counted = _Spans(
-        [Turn(min(turn.begin_ns + guard_ns, turn.end_ns), turn.end_ns) for turn in turns]
-    )
-    samples, counted_ns = 0.0, 0
+    running, begins = _Spans(turns), [turn.begin_ns for turn in turns]
+    samples, counted_ns = [0.0] * len(turns), [0] * len(turns)
     for step in steps:
         begin_ns = step.end_ns - step.took_ns
-        of_step_ns = counted.between(begin_ns, step.end_ns)
-        if of_step_ns > 0:
-            samples += step.samples * of_step_ns / running.between(begin_ns, step.end_ns)
-            counted_ns += of_step_ns
-    return samples / counted_ns * 1e9 if counted_ns else None
+        first = max(0, bisect_right(begins, begin_ns) - 1)
+        for number in range(first, bisect_right(begins, step.end_ns)):
+            since_ns = max(begins[number] + guard_ns, begin_ns)
+            of_step_ns = min(turns[number].end_ns, step.end_ns) - since_ns
+            if of_step_ns > 0:
+                share = of_step_ns / running.between(begin_ns, step.end_ns)
+                samples[number] += share * step.samples
+                counted_ns[number] += of_step_ns
+    return tuple(map(TurnSum, samples, counted_ns))
+
+
+def sum_of_turns(sums: Iterable[TurnSum]) -> TurnSum:
+    """Return what counts of all turns together."""
+    both = list(sums)
+    return TurnSum(math.fsum(turn.samples for turn in both), sum(turn.counted_ns for turn in both))
+
+
+def log_ratio_error(one: Sequence[TurnSum], other: Sequence[TurnSum]) -> float | None:
+    """Return the standard error of the logarithm of a ratio of rates; None with few turns.
+
+    The turns of `one` and `other` follow each other, so that each two of them had the same machine.
+    """
+    rates = [(a.rate, b.rate) for a, b in zip(one, other)]  # noqa: B905 - one may have a turn more
+    logs = [math.log(a / b) for a, b in rates if a and b]
+    return stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else None
 
 
 class _Spans:

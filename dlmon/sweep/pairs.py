@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dlmon.comparison.compared_run import rate_of_script, timing_by
 from dlmon.quantities import STEPS_PER_SECOND
@@ -46,6 +46,7 @@ class Pair:
         rates: the rates of both, in the unit of `rate_metric` or, in turns, in samples or steps;
             None if a run has none.
         set_aside: the warning for which the pair doesn't count, with the side that has it.
+        error: the standard error of the logarithm of its ratio, by turns; None without them.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Pair:
     new: Result
     rates: tuple[float | None, float | None]
     set_aside: tuple[Doubt, int] | None = None
+    error: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -87,6 +89,7 @@ def pairs_of(sweep: Sweep) -> tuple[Pair, ...]:
             _result(new),
             (_rate(base, metric), _rate(new, metric)),
             _reason(of_pair, caused),
+            base.ratio_error,
         )
         for number, ((base, new), of_pair) in enumerate(zip(rounds, warnings, strict=True), 1)
     )
@@ -185,17 +188,23 @@ def verdict_of(sweep: Sweep) -> Verdict:
     """Return what the pairs of an experiment say so far."""
     rule, pairs = sweep.plan.pairs, pairs_of(sweep)
     assert rule is not None
-    counted = [p.ratio for p in pairs if p.set_aside is None and p.ratio is not None]
-    every = [pair.ratio for pair in pairs if pair.ratio is not None]
-    is_proven = rule.until_proven and is_proven_early(counted)
+    counted = _ratios_of(pair for pair in pairs if pair.set_aside is None)
+    every = _ratios_of(pairs)
+    is_proven = rule.until_proven and is_proven_early(*counted)
     return Verdict(
         pairs=pairs,
-        ratio=paired_ratio(counted),
-        with_all=paired_ratio(every) if len(every) > len(counted) else None,
-        needed=len(counted) if is_proven else pairs_needed(counted, rule.to),
+        ratio=paired_ratio(*counted),
+        with_all=paired_ratio(*every) if every != counted else None,
+        needed=len(counted[0]) if is_proven else pairs_needed(*counted, rule.to),
         metric=rate_metric(sweep),
         is_over=sweep.closed is not None,
     )
+
+
+def _ratios_of(pairs: Iterable[Pair]) -> tuple[list[float], list[float | None]]:
+    """Return the ratios of the pairs that have one, and the errors of their logarithms."""
+    known = [(pair.ratio, pair.error) for pair in pairs if pair.ratio is not None]
+    return [ratio for ratio, _ in known], [error for _, error in known]
 
 
 def least_seconds(rule: PairRule) -> float:

@@ -27,11 +27,12 @@ from dlmon.records import (
 )
 from dlmon.session.follower import SessionFollower
 from dlmon.session.run_figures import read_figures, read_pair_figures
+from dlmon.statistics.turns import log_ratio_error, sum_of_turns
 from dlmon.sweep.batch_search import next_size
 from dlmon.sweep.hosts import CurrentRun, LocalHost, SweepHost
 from dlmon.sweep.log import SweepWriter, read_run_figures
 from dlmon.sweep.pair_code import changed_by_pairs
-from dlmon.sweep.pair_in_turns import PairInTurns, RunInTurns
+from dlmon.sweep.pair_in_turns import SIDES, PairInTurns
 from dlmon.sweep.pairs import BASE, NEW, broken_run, is_enough, seconds_left, verdict_of
 from dlmon.sweep.plan import Combination, SweepError
 from dlmon.sweep.progress import Sweep, outcome_of, unapplied_text
@@ -453,15 +454,18 @@ class SweepRun:
         is_whole = pair.is_whole
         for run in pair.runs:
             await pair.follow_to_end(run)
-            await self._end_in_turns(run, is_whole, pair.took_s)
+        sums = [run.times.sums() for run in pair.runs]
+        error = log_ratio_error(*sums) if len(sums) == SIDES else None
+        for run, turns in zip(pair.runs, sums, strict=True):
+            follower = run.follower
+            outcome = outcome_of(
+                follower.result, run.session, pair.took_s, follower.problem, is_whole
+            )
+            self.current.pop(run.session, None)
+            rate = sum_of_turns(turns).rate
+            await self._end(run.slot, replace(outcome, rate=rate, ratio_error=error), follower)
         await asyncio.gather(*(host.finish_run() for host in pair.hosts))
         self._in_turns = None
-
-    async def _end_in_turns(self, run: RunInTurns, is_whole: bool, took_s: float) -> None:
-        follower = run.follower
-        outcome = outcome_of(follower.result, run.session, took_s, follower.problem, is_whole)
-        self.current.pop(run.session, None)
-        await self._end(run.slot, replace(outcome, rate=run.times.rate()), follower)
 
     async def _read_figures(self, session: str, log: Path) -> None:
         """Read the loss of a run, and what tells where a difference comes from."""

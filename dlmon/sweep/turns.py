@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 from dlmon.comparison.compared_run import RunFigures
 from dlmon.records import Batches, BatchSummary, Record, Suspended
-from dlmon.statistics.turns import Step, Turn, rate_in_turns
+from dlmon.statistics.turns import Step, Turn, TurnSum, turn_sums
 
 LEAST_TURN_S = 0.125
 """What others take of a busy machine lasts about half a second: each side meets its part of it.
@@ -108,12 +108,12 @@ class TurnTimes:
         self._resumed_ns = record.until
         self.is_suspended = record.until is None
 
-    def rate(self) -> float | None:
-        """Return the samples per second of all turns, or steps if samples are unknown.
+    def sums(self) -> tuple[TurnSum, ...]:
+        """Return the samples of each turn, or the steps if samples are unknown.
 
-        None without a turn, or if the steps have no times of their own.
+        Empty without a turn, or if the steps have no times of their own.
         """
         if not self._is_countable or not self.turns:
-            return None
+            return ()
         steps = [step for step in self._steps if step.end_ns > self.turns[0].begin_ns]
-        return rate_in_turns(steps, self.turns)
+        return turn_sums(steps, self.turns)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.statistics.turns import Step, Turn, rate_in_turns
+from dlmon.statistics.turns import (
+    Step,
+    Turn,
+    TurnSum,
+    log_ratio_error,
+    sum_of_turns,
+    turn_sums,
+)
 
 SECOND, MS = 10**9, 10**6
 lengths_ms = st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 64)), min_size=1, max_size=40)
 # The end of each turn in running time, and how long the process is suspended after it.
 suspensions_ms = st.lists(st.tuples(st.integers(0, 60_000), st.integers(1, 5000)), max_size=12)
+
+
+def rate_in_turns(steps, turns, guard_s=0.02):
+    return sum_of_turns(turn_sums(steps, turns, guard_s)).rate
 
 
 def suspended(lengths, suspensions):
@@ -93,3 +105,28 @@ def test_time_between_steps_counts_for_nothing():
 )
 def test_without_a_step_in_the_time_that_counts_it_is_not_known(steps, turns):
     assert rate_in_turns(steps, turns) is None
+
+
+@given(suspensions=suspensions_ms, took_ms=st.integers(1, 3000))
+def test_equal_steps_have_the_same_rate_in_each_turn(suspensions, took_ms):
+    steps, turns, _ = suspended([(took_ms, 8)] * 20, suspensions)
+    for turn in turn_sums(steps, turns, 0.0):
+        assert turn.rate is None or turn.rate == pytest.approx(8000 / took_ms)
+
+
+def test_the_error_of_a_ratio_leaves_out_what_both_met_alike():
+    # The machine halves and doubles both sides; one is always a tenth faster.
+    machine = [100.0, 50.0, 200.0, 100.0]
+    base, new = ([TurnSum(side * rate, SECOND) for rate in machine] for side in (1.0, 1.1))
+    assert log_ratio_error(base, new) == pytest.approx(0, abs=1e-12)
+    unlike = [TurnSum(rate, SECOND) for rate in reversed(machine)]
+    # The logarithms of the ratios are 0, log 4, -log 4 and 0.
+    error = math.log(4) * (2 / 3) ** 0.5 / 2
+    assert log_ratio_error(base, unlike) == pytest.approx(error)
+    assert log_ratio_error(base, [*unlike, TurnSum(1.0, SECOND)]) == pytest.approx(error)
+
+
+def test_a_single_turn_of_each_tells_no_error():
+    turn = TurnSum(100.0, SECOND)
+    assert log_ratio_error([turn], [turn]) is None
+    assert log_ratio_error([turn, TurnSum(0.0, 0)], [turn, turn]) is None

@@ -10,6 +10,7 @@ from fakes.recorded import recorded_session
 
 from dlmon.records import Batches, BatchSummary, MachineFacts, Model, Slot, Suspended
 from dlmon.session.session import Session
+from dlmon.statistics.turns import sum_of_turns
 from dlmon.sweep.pair_in_turns import RunInTurns
 from dlmon.sweep.turns import TurnTimes, why_not_in_turns
 
@@ -69,24 +70,24 @@ def test_the_rate_is_that_of_the_turns_without_their_first_moments():
     # Ten steps of 100 ms in each turn; the first of a turn takes twice as long.
     times.add([steps(0.2, 200, *[100] * 8), steps(2.2, 1200, *[100] * 8)])
     assert times.seconds == 2
-    assert times.rate() == pytest.approx((0.9 + 8 + 0.9 + 8) * 10 / 1.96)
+    assert sum_of_turns(times.sums()).rate == pytest.approx((0.9 + 8 + 0.9 + 8) * 10 / 1.96)
 
 
 def test_a_step_without_a_known_size_counts_as_one():
     times = TurnTimes()
     times.add(suspended(-1, 0, 1))
     times.add([steps(0.1, *[100] * 10, samples=None)])
-    assert times.rate() == pytest.approx(10)
+    assert sum_of_turns(times.sums()).rate == pytest.approx(10)
 
 
 def test_a_rate_is_unknown_without_turns_or_single_times():
     times = TurnTimes()
     times.add([steps(0.1, 100)])
-    assert times.rate() is None
+    assert sum_of_turns(times.sums()).rate is None
     times.add(suspended(-1, 0, 1))
     summary = BatchSummary(0, 0, 9, 90, S // 10, S, 900_000, (1,) * 7, 0)
     times.add([summary])
-    assert times.rate() is None
+    assert sum_of_turns(times.sums()).rate is None
 
 
 def run_of(steps_us, device=None):

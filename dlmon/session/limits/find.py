@@ -203,9 +203,21 @@ def limit_of(
     least_shares = (share or 0.0) / 2, time.of_steps * (1.0 if share is None else share) + _LEADS_BY
     for item, least in zip((ranks, largest), least_shares, strict=True):
         leads = item is not None and (item.share or 0.0) >= least
+        if item is not None and evidence and _explains_pauses(evidence[0], item):
+            leads = False
         if item is not None and (leads or evidence):
             evidence.insert(0 if leads else 1, item)
     return Limit((*before, *evidence), checks[-1].measured if checks else (), is_over)
+
+
+def _explains_pauses(evidence: Evidence, pauses: Evidence) -> bool:
+    """Return whether a wait for a CPU, which is of all the time, is half of the pauses or more."""
+    waits_for_cpu = evidence.rule in ("other-programs", "cpu-quota")
+    return (
+        waits_for_cpu
+        and pauses.rule == "pauses"
+        and (evidence.share or 0.0) >= (pauses.share or 0.0) / 2
+    )
 
 
 def _explains_network(rule: str, checks: Sequence[RuleCheck]) -> bool:

@@ -37,6 +37,7 @@ from dlmon.session.limits.find import (
 )
 from dlmon.session.limits.rules import gpu_lost
 from dlmon.session.limits.run_samples import MIN_SAMPLES, RunSamples
+from dlmon.session.limits.time_parts import TimeShares
 
 SECOND = 1_000_000_000
 IDLE = Machine(
@@ -1325,6 +1326,16 @@ NETWORK_85 = Evidence("network", "85 %", ("forward 8.5 of 10.0 ms a step",), sha
 
 def shared(share):
     return Evidence("other-programs", "", ("other programs",), "stop them", share)
+
+
+@pytest.mark.parametrize(("waits", "rule"), [(0.5, "other-programs"), (0.3, "pauses")])
+def test_pauses_lead_unless_other_programs_explain_half_of_them(waits, rule):
+    found = (NETWORK_85, shared(waits))
+    pauses = Evidence("pauses", "80 %", ("24.0 of 29.6 s since the first step",), "", 0.8)
+    time = TimeShares((pauses,), of_steps=0.2)
+    limit = limit_of([RuleCheck(found, found, ())] * 12, is_over=True, time=time)
+    assert limit.rule == rule
+    assert pauses in limit.evidence
 
 
 @pytest.mark.parametrize(

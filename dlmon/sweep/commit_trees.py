@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -28,7 +29,7 @@ def repository_of(folder: Path) -> Path:
     """
     try:
         return Path(os.fsdecode(git(folder, "rev-parse", "--show-toplevel")).rstrip("\n"))
-    except (GitError, OSError, ValueError) as error:
+    except GitError as error:
         raise SweepError(
             f"{clean(str(folder), SHOWN_LENGTH)} is in no git repository, so it has no commits to "
             f"compare ({_in_short(error)})"
@@ -45,7 +46,7 @@ def commit_of(repository: Path, name: str) -> str:
         # A name that begins with a dash would be an option.
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         commit = git(repository, *words).decode().strip()
-    except (GitError, OSError, ValueError):
+    except GitError:
         commit = ""
     if not _COMMIT.fullmatch(commit):
         raise SweepError(
@@ -59,7 +60,7 @@ def has_uncommitted_changes(repository: Path) -> bool | None:
     """Return whether files that git follows differ from their commit; None if git can't tell."""
     try:
         return bool(git(repository, "status", "--porcelain", "--untracked-files=no"))
-    except (GitError, OSError, ValueError):
+    except GitError:
         return None
 
 
@@ -132,11 +133,9 @@ def remove_trees(repository: Path, trees: Mapping[str, Path]) -> None:
     for tree in set(trees.values()):
         # What git refuses to remove, such as a copy that was cut short, is removed all the same.
         shutil.rmtree(tree, ignore_errors=True)
-    try:
+    # The repository may be gone, and with it its notes.
+    with contextlib.suppress(GitError):
         git(repository, "worktree", "prune")
-    except (GitError, OSError, ValueError):
-        # The repository is gone, and with it its notes.
-        return
 
 
 def leftover_trees(folder: Path) -> dict[str, Path]:

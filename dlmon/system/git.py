@@ -30,8 +30,7 @@ def git(
         longest_s: the command is ended after this time.
 
     Raises:
-        OSError, ValueError: git can't be run.
-        GitError: the folder is in no repository, or git fails or takes too long.
+        GitError: the folder is in no repository, or git can't be run, fails or takes too long.
     """
     environment = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
@@ -45,6 +44,9 @@ def git(
         )
     except FileNotFoundError:
         raise GitError("git is not installed") from None
+    except (OSError, ValueError) as error:
+        # A folder with a null character in its name is a ValueError.
+        raise GitError(getattr(error, "strerror", None) or str(error)) from None
     too_late = Timer(longest_s, process.kill)
     with process:
         assert process.stdout is not None

@@ -68,6 +68,11 @@ def _describe(trained_by: Any, called: list[Any]) -> dict[str, Any]:
     return {**network, **device, "why": {**network.get("why", {}), **device.get("why", {})}}
 
 
+def _now(*arguments: Any, **named: Any) -> int:
+    """Return the time at which a wrapped function is called."""
+    return time.monotonic_ns()
+
+
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     """Watch every iterator over a loader; `module` is torch.utils.data.dataloader.
 
@@ -83,7 +88,7 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
         base,
         "__init__",
         reporter,
-        before=lambda *arguments, **named: time.monotonic_ns(),
+        before=_now,
         after=lambda created, result, iterator, loader, *arguments, **named: mark(
             iterator, loader, created
         ),
@@ -250,10 +255,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         if not creates_graph and not steps.reports.has_optimizers:
             steps.went_backward(_first_of(gradients), began_ns)
 
-    def begins(*arguments: Any, **named: Any) -> int:
-        return time.monotonic_ns()
-
-    wrap(module, "grad", reporter, before=begins, after=computed_gradients)
+    wrap(module, "grad", reporter, before=_now, after=computed_gradients)
 
 
 def watch_collectives(module: ModuleType, reporter: Reporter) -> None:
@@ -271,14 +273,11 @@ def watch_functional(module: ModuleType, reporter: Reporter) -> None:
     """Note gradients of torch.func; `module` is torch._functorch.eager_transforms."""
     steps = steps_of(reporter)
 
-    def begins(*arguments: Any, **named: Any) -> int:
-        return time.monotonic_ns()
-
     def computed_gradients(began_ns: int, gradients: Any, *arguments: Any, **named: Any) -> None:
         if not steps.reports.has_optimizers:
             steps.went_backward(_first_of(gradients), began_ns)
 
-    wrap(module, "_autograd_grad", reporter, before=begins, after=computed_gradients)
+    wrap(module, "_autograd_grad", reporter, before=_now, after=computed_gradients)
 
 
 def _first_of(gradients: Any) -> Any:

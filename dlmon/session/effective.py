@@ -62,9 +62,7 @@ def effective_of(
 
 
 def _flop_s(
-    model: Model | None,
-    samples: Throughput | None,
-    tokens: Throughput | None,
+    model: Model | None, samples: Throughput | None, tokens: Throughput | None
 ) -> tuple[float, float] | str:
     """Return operations per second, and recomputed ones beside them, or why they are unknown."""
     if model is None:

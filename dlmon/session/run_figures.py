@@ -9,12 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compared_run import (
-    Curve,
-    RunFigures,
-    cpus_of,
-    timings_of,
-)
+from dlmon.comparison.compared_run import Curve, RunFigures, cpus_of, timings_of
 from dlmon.comparison.conditions import busy_at_start, first_batch_compiled
 from dlmon.comparison.peaks import MEASURED
 from dlmon.comparison.price import usd_per_hour_of

@@ -102,13 +102,7 @@ from dlmon.session.snapshot import (
     find_warnings,
     is_stalled,
 )
-from dlmon.session.time_breakdown import (
-    DataWait,
-    RecentCode,
-    StepPartSums,
-    TimeBreakdown,
-    Waited,
-)
+from dlmon.session.time_breakdown import DataWait, RecentCode, StepPartSums, TimeBreakdown, Waited
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.regular_gaps import RegularSteps
 from dlmon.statistics.series import Series

@@ -309,11 +309,7 @@ class TimeBreakdown:
         return any(self._part is part or self._spent_ns[part] for part in _TRAINS)
 
     def _spend(
-        self,
-        until_ns: int,
-        part: TimePart,
-        before: str = "",
-        source: TimePart | None = None,
+        self, until_ns: int, part: TimePart, before: str = "", source: TimePart | None = None
     ) -> None:
         """Assign the time until then, as far as it isn't assigned yet, to a part.
 

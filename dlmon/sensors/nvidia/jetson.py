@@ -127,11 +127,7 @@ class JetsonProvider(NvidiaProvider):
         reasons = {name: why for name, why in facts.why.items() if name != "gpus"}
         reasons["foreign_gpu_processes"] = _USERS_UNKNOWN
         return replace(
-            facts,
-            gpus=(gpu,),
-            gpus_state=GpuState.ANSWERS,
-            foreign_gpu_processes=None,
-            why=reasons,
+            facts, gpus=(gpu,), gpus_state=GpuState.ANSWERS, foreign_gpu_processes=None, why=reasons
         )
 
     def fast(self, t: int) -> SensorReading:

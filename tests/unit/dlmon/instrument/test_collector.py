@@ -212,9 +212,7 @@ def test_a_long_opening_is_reported_while_it_lasts_and_once():
         collector.take(deque([] if number else [mark]), now=BEGIN + number * 100 * MS)
         reported.append([record.name for record in collector.records()])
     assert reported == [[], [], [], ["opening"], [], [], [], []]
-    assert phases_of(collect(rest, collector=collector)) == [
-        Phase(BEGIN + 2_100 * MS, "training"),
-    ]
+    assert phases_of(collect(rest, collector=collector)) == [Phase(BEGIN + 2_100 * MS, "training")]
 
 
 def test_a_pause_is_a_phase_only_where_it_lasts():

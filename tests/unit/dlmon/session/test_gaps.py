@@ -50,11 +50,7 @@ def reading(t_s, cpu_pct=0.0, **more):
     )
 
 
-TRAINED = (
-    Phase(at(1), "compiling"),
-    Phase(at(3), "training"),
-    batches(0, 1.0, 2.0, *[0.1] * 50),
-)
+TRAINED = (Phase(at(1), "compiling"), Phase(at(3), "training"), batches(0, 1.0, 2.0, *[0.1] * 50))
 
 
 def gaps_of(*records):

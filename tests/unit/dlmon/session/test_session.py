@@ -10,11 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlmon.figures.session.phases import doing_text
-from dlmon.figures.session.progress import (
-    cost_so_far,
-    times_left,
-    waiting_texts,
-)
+from dlmon.figures.session.progress import cost_so_far, times_left, waiting_texts
 from dlmon.records import (
     PHASES,
     Batches,
@@ -493,7 +489,7 @@ def test_phases_become_stretches_that_the_result_closes_and_each_epoch_begins_on
     made = folded(records)
     phase_spans = list(made.phase_spans)
     assert [stretch.phase for stretch in phase_spans[:6]] == [
-        *("importing", "loading", "building", "compiling", "training", "compiling"),
+        *("importing", "loading", "building", "compiling", "training", "compiling")
     ]
     assert all(a.end == b.start for a, b in pairwise(phase_spans))
     assert phase_spans[-1].end == records[-1].t

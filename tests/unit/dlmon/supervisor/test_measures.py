@@ -11,15 +11,7 @@ from fakes.strategies import ANY_RECORDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import (
-    WITHOUT_EPOCHS,
-    Cpu,
-    Epoch,
-    Gpu,
-    Machine,
-    Model,
-    Throughput,
-)
+from dlmon.records import WITHOUT_EPOCHS, Cpu, Epoch, Gpu, Machine, Model, Throughput
 from dlmon.session.effective import effective_of, peak_share
 from dlmon.session.machine_history import (
     BEGAN_AGAIN,

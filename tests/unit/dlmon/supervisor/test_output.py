@@ -243,7 +243,7 @@ def test_a_bar_that_floods_leaves_its_last_state():
             st.integers(0, 3 * SECOND), st.one_of(st.integers(0, 120), st.integers(0, 90_000))
         ),
         max_size=12,
-    ),
+    )
 )
 @example([(0, 90_000)])
 @example([(0, 90_000), (SECOND, 90_000)])

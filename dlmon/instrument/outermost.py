@@ -66,7 +66,7 @@ class FirstCalls:
             if len(self.calls) >= _MOST_CALLS or not self._looks_left:
                 self.end()
                 return
-            if id(module) in self._inside or not _has_gradients():
+            if id(module) in self._inside or not has_gradients():
                 return
             # A loss or an activation has no parameters.
             if next(module.parameters(), None) is not None:
@@ -234,7 +234,7 @@ class Outermost:
             self._networks, self._has_tokens = {}, False
 
     def _count(self, network: Any, arguments: Any) -> None:
-        if not _has_gradients():
+        if not has_gradients():
             if self.evaluated is not None:
                 self.evaluated(network)
             return
@@ -387,5 +387,6 @@ class Calls:
         return True
 
 
-def _has_gradients() -> bool:
+def has_gradients() -> bool:
+    """Return whether PyTorch computes gradients now."""
     return bool(sys.modules["torch"].is_grad_enabled())

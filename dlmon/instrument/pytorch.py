@@ -93,7 +93,7 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
             iterator, loader, created
         ),
     )
-    base.__next__ = fetching(base.__next__, steps, reporter, _has_gradients)
+    base.__next__ = fetching(base.__next__, steps, reporter, outermost.has_gradients)
 
     def watch(kind: Any) -> None:
         if not hasattr(kind.__iter__, WATCHED):
@@ -409,7 +409,7 @@ def opening(
     mark = _marking(steps, reporter, described)
 
     class Generated(_Generated):
-        __next__ = fetching(_Generated.__next__, steps, reporter, _has_gradients)
+        __next__ = fetching(_Generated.__next__, steps, reporter, outermost.has_gradients)
 
     @wraps(following)
     def __iter__(self: Any) -> Any:
@@ -564,10 +564,6 @@ def parameters_of(network: Any) -> int | None:
         return sum(int(parameter.numel()) for parameter in network.parameters())
     except (AttributeError, RuntimeError, TypeError, ValueError):
         return None
-
-
-def _has_gradients() -> bool:
-    return bool(sys.modules["torch"].is_grad_enabled())
 
 
 def _version() -> str | None:

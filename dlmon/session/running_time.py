@@ -145,6 +145,7 @@ class RunningTime:
         suspended_us = self._suspended_between(begin, record.t_last) // 1000
         if not self._suspended_between(since, record.t_last):
             return changed
+        suspensions = len(self._within(begin, record.t_last))
         *quantiles, longest_us = record.step_us
         if longest_us * 1000 >= self._shortest_ns(begin, record.t_last):
             # The longest step is that which was suspended; how long it ran is not known.
@@ -156,7 +157,7 @@ class RunningTime:
             changed,
             time_us=record.time_us - suspended_us,
             step_us=(*quantiles, longest_us),
-            stalls=record.stalls and max(0, record.stalls - self._count(begin, record.t_last)),
+            stalls=record.stalls and max(0, record.stalls - suspensions),
             first_us=first_us,
             opening_us=opening_us and (self.at(begin) - self.at(since)) // 1000,
             wait_us=self._wait_us(record, since),
@@ -179,12 +180,12 @@ class RunningTime:
 
     def _shortest_ns(self, begin: int, end: int) -> float:
         """Return the length of the shortest suspension in a time; infinite if there is none."""
-        numbers = range(bisect_right(self._ends, begin), bisect_left(self._begins, end))
-        lengths = (self._ends[number] - self._begins[number] for number in numbers)
+        lengths = (self._ends[at] - self._begins[at] for at in self._within(begin, end))
         return min(lengths, default=float("inf"))
 
-    def _count(self, begin: int, end: int) -> int:
-        return max(0, bisect_left(self._begins, end) - bisect_right(self._ends, begin))
+    def _within(self, begin: int, end: int) -> range:
+        """Return the indices of the suspensions in a time."""
+        return range(bisect_right(self._ends, begin), bisect_left(self._begins, end))
 
 
 def with_times(record: Any, at: Callable[[int], int]) -> Any:

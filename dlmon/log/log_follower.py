@@ -33,8 +33,8 @@ _NOT_A_LOG = {
 class RecordFollower(Generic[_Header]):
     """Reads the whole lines of a log as it grows.
 
-    `header` is the first record. `skipped` counts lines that are no records (a torn line after a
-    power loss, say). `was_cut` means that the log became shorter than the part that was read.
+    `header` is the first record. Lines that are no records (a torn line after a power loss, say)
+    are skipped. `was_cut` means that the log became shorter than the part that was read.
 
     Args:
         path: the log.
@@ -47,7 +47,6 @@ class RecordFollower(Generic[_Header]):
 
     def __init__(self, path: Path, kind: type[_Header], fd: int | None = None) -> None:
         self.path = path
-        self.skipped = 0
         self.was_cut = False
         self._offset = 0
         self._lines: deque[bytes] = deque()
@@ -81,7 +80,6 @@ class RecordFollower(Generic[_Header]):
             try:
                 record = decode(line)
             except RecordError:
-                self.skipped += 1
                 continue
             if record is not None:
                 yield record

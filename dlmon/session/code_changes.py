@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -12,10 +11,8 @@ from pathlib import Path
 from dlmon.comparison.compared_run import RunFigures
 from dlmon.comparison.sides import ChangedFile, CodeChanges, RunComparison
 from dlmon.records.sanitize import clean
-from dlmon.system.git import GitError, git
+from dlmon.system.git import COMMIT, GitError, git
 
-# A commit comes from a log, and becomes an argument of git.
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MOST_FOLDERS, _MOST_SCRIPTS = 4, 8
 _LONGEST_SCRIPT = 2**24
 _NOT_HERE = "no repository on this machine holds both commits"
@@ -47,7 +44,8 @@ def with_code_changes(comparison: RunComparison) -> RunComparison:
 def _commits(side: Sequence[RunFigures]) -> set[str]:
     """Return the commits of a side; none if that of a run isn't known."""
     commits = {run.script.git_commit or "" if run.script else "" for run in side}
-    return commits if all(map(_COMMIT.fullmatch, commits)) else set()
+    # A commit comes from a log, and becomes an argument of git.
+    return commits if all(map(COMMIT.fullmatch, commits)) else set()
 
 
 def _folders(runs: Iterable[RunFigures]) -> Iterable[Path]:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.sweep.plan import SweepError
-from dlmon.system.git import GitError, git
+from dlmon.system.git import COMMIT, GitError, git
 
 _PREFIX = "commit-"
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # A large repository takes a while to copy.
 _LONGEST_S = 600.0
 _WITHOUT_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -48,7 +46,7 @@ def commit_of(repository: Path, name: str) -> str:
         commit = git(repository, *words).decode().strip()
     except GitError:
         commit = ""
-    if not _COMMIT.fullmatch(commit):
+    if not COMMIT.fullmatch(commit):
         raise SweepError(
             f"there is no commit {clean(name, SHOWN_LENGTH)} in "
             f"{clean(str(repository), SHOWN_LENGTH)}: git log --oneline shows them"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from threading import Timer
+
+COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""The whole hash of a commit."""
 
 _LONGEST_S = 2.0
 _MOST_BYTES = 2**20

@@ -18,7 +18,7 @@ from typing import Any
 
 from dlmon.instrument.graphs import integers_and_weights_behind
 from dlmon.instrument.loaders import leading_shape
-from dlmon.instrument.reporter import WATCHED, Reporter, wrap
+from dlmon.instrument.reporter import WATCHED, Reporter, uncompiled, wrap
 from dlmon.instrument.tokens import Tokens, length_of
 
 # A script may never step: look at this many losses and calls of modules at most.
@@ -60,6 +60,7 @@ class FirstCalls:
             self._hook.remove()
             self._hook = None
 
+    @uncompiled
     def _called(self, module: Any, arguments: Any) -> None:
         try:
             self._looks_left -= 1
@@ -74,9 +75,6 @@ class FirstCalls:
                 self.calls.append((weakref.ref(module), leading_shape(arguments)))
         except Exception:  # noqa: BLE001 - whatever it is, the script goes on
             self.end()
-
-    # `torch.compile` calls such a function as it is, without a word.
-    _called._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def modules(self) -> list[Any]:
         """Return the called modules that still exist, each once.

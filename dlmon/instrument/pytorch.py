@@ -23,7 +23,7 @@ from dlmon.instrument.iterations import EPOCH, NEW, OVER, LoaderIteration
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.loop_reports import LoopReports
 from dlmon.instrument.networks import Autocast, describe_network, will_step
-from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
+from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, uncompiled, wrap
 from dlmon.instrument.requests import answer
 from dlmon.instrument.step_counter import StepCounter, Thread
 from dlmon.records.memory import read_out_of_memory
@@ -125,6 +125,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     marks = steps.marks
 
     # Guarded here, as `guarded` would cost a call more per step.
+    @uncompiled
     def before_step(optimizer: Any, arguments: Any, named: Any) -> tuple[Any, Any] | None:
         try:
             closure = arguments[1] if len(arguments) > 1 else named.get("closure")
@@ -141,6 +142,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
             reporter.turn_off(error)
         return None
 
+    @uncompiled
     def after_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:
             if losses.is_reading:
@@ -149,9 +151,6 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
         except Exception as error:  # noqa: BLE001 - as above
             reporter.turn_off(error)
 
-    for hook in (before_step, after_step):
-        # `torch.compile` calls such a function as it is, without a word.
-        hook._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.register_optimizer_step_pre_hook(before_step)
     module.register_optimizer_step_post_hook(after_step)
 
@@ -164,6 +163,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     following = module.Optimizer.zero_grad
 
     # Called in each step: this takes a quarter of the time that `wrap` would.
+    @uncompiled
     @wraps(following)
     def zero_grad(optimizer: Any, *arguments: Any, **named: Any) -> Any:
         losses.zeroed()
@@ -173,7 +173,6 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
             hide_this_frame(error)
             raise
 
-    zero_grad._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.Optimizer.zero_grad = zero_grad
 
     wrap(module.Optimizer, "__init__", reporter, before=made)
@@ -229,6 +228,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
     following = module.backward
 
     # Called in each step: this takes half of the time that `wrap` would.
+    @uncompiled
     @wraps(following)
     def backward(tensors: Any, *arguments: Any, **named: Any) -> Any:
         began_ns = began(tensors, arguments, named)
@@ -240,7 +240,6 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         finally:
             ended(began_ns, tensors)
 
-    backward._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.backward = backward  # type: ignore[attr-defined]
 
     def computed_gradients(

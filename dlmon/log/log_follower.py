@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -15,7 +14,15 @@ from typing import Generic, TypeVar
 
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, LogPosition, position_after
-from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
+from dlmon.records import (
+    SCHEMA,
+    Record,
+    RecordError,
+    SessionHeader,
+    SweepHeader,
+    decode,
+    decode_lines,
+)
 from dlmon.system.files import open_regular
 from dlmon.system.this_host import IS_MACOS
 
@@ -75,14 +82,7 @@ class RecordFollower(Generic[_Header]):
         while self._lines:
             line = self._lines.popleft()
             self._next_offset += len(line) + 1
-            if not line:
-                continue
-            try:
-                record = decode(line)
-            except RecordError:
-                continue
-            if record is not None:
-                yield record
+            yield from decode_lines((line,))
 
     @property
     def read_share(self) -> float | None:
@@ -128,13 +128,7 @@ class RecordFollower(Generic[_Header]):
         begin = max(0, end - max_bytes)
         # The first line may be incomplete.
         lines = os.pread(self._fd, end - begin, begin).split(b"\n")[begin > 0 :]
-        for line in reversed(lines):
-            if having not in line:
-                continue
-            with contextlib.suppress(RecordError):
-                record = decode(line)
-                if record is not None:
-                    yield record
+        return decode_lines(line for line in reversed(lines) if having in line)
 
     @property
     def position(self) -> LogPosition:

@@ -55,8 +55,8 @@ def end(epoch=0, t=BEGIN + 10_000 * MS, cut=False, **changes):
     return EpochEnd(epoch, t, cut=cut, **values)
 
 
-def ends(count, first=0, every=20 * MS, since=BEGIN):
-    return [since + (index + 1) * every for index in range(first, count)]
+def ends(count, first=0, since=BEGIN):
+    return [since + (index + 1) * 20 * MS for index in range(first, count)]
 
 
 def collect(*flushes, finish=True, collector=None):
@@ -180,11 +180,11 @@ def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(mo
     assert summaries[-1].t_last == epoch.train_end
 
 
-def opened(after_ms, epoch=1, **options):
+def opened(after_ms, **options):
     """Return what is queued of an epoch that is opened within so long, and its ten batches."""
-    mark = EpochStart(epoch, BEGIN, sizes(10, 100), follows=True, **options)
+    mark = EpochStart(1, BEGIN, sizes(10, 100), follows=True, **options)
     at = BEGIN + after_ms * MS
-    return [mark, EpochOpened(at), *ends(10, since=at), end(epoch)]
+    return [mark, EpochOpened(at), *ends(10, since=at), end(1)]
 
 
 def phases_of(records):

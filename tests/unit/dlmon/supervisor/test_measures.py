@@ -64,8 +64,8 @@ def cpu_meter(*readings: tuple[float, float | str | None]) -> EnergyMeter:
     return meter
 
 
-def steady(power_w: float, seconds: int, start_j: float = 7000.0) -> list[tuple[float, float]]:
-    return [(t, start_j + power_w * t) for t in range(seconds + 1)]
+def steady(power_w: float, seconds: int) -> list[tuple[float, float]]:
+    return [(t, 7000.0 + power_w * t) for t in range(seconds + 1)]
 
 
 def measured(model=ON_CPU, epochs=(), energy=None, rate=RATE, others=(), **more):

@@ -14,9 +14,7 @@ EPOCHS, STEPS = "epochs", "steps"
 OF_A_BAR = "the script's progress bar"
 # The names of options, in lower case and without - and _.
 _NAMES = {
-    EPOCHS: re.compile(
-        r"(num|n|nb|max|total)?(train|training)?epochs|(num|n|nb|max|total)epoch",
-    ),
+    EPOCHS: re.compile(r"(num|n|nb|max|total)?(train|training)?epochs|(num|n|nb|max|total)epoch"),
     STEPS: re.compile(
         r"(max|total)(num|n)?(train|training)?(steps|iters|iterations)"
         r"|(num|n|nb)?(iters|iterations)|(num|n|nb)?(train|training)(steps|iters|iterations)"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
 from typing import Any
 
-from dlmon.instrument.reporter import Reporter, hide_this_frame
+from dlmon.instrument.reporter import Reporter, hide_this_frame, uncompiled
 from dlmon.records import FRAMEWORKS, Injection
 from dlmon.records.injections import INJECTIONS
 
@@ -177,6 +177,7 @@ def replace_arguments(
     function = getattr(holder, name)
     signature = inspect.signature(function)
 
+    @uncompiled
     @wraps(function)
     def replaced(*arguments: Any, **named: Any) -> Any:
         bound: inspect.BoundArguments | None = None
@@ -207,5 +208,4 @@ def replace_arguments(
             hide_this_frame(error)
             raise
 
-    replaced._torchdynamo_disable = True  # type: ignore[attr-defined]
     setattr(holder, name, replaced)

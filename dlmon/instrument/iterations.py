@@ -51,7 +51,6 @@ class LoaderIteration:
         self.begin_ns = created_ns
         """The begin of its epoch or validation."""
         self.thread: Any = None
-        self.with_gradients = True
         self.phase = ""
         # The number of batches that came, and of those trained on.
         self.fetched = self.trained = 0

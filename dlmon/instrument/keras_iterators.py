@@ -131,9 +131,10 @@ def _note_batches(owner: Any, name: str, sizes: NotedBatchSizes, reporter: Repor
     """Note the batches of the iterators that a method of `owner` returns."""
     get = _weak_method(owner, name)
 
-    setattr(
-        owner, name, lambda *args, **named: NotingIterator(get(*args, **named), sizes, reporter)
-    )
+    def noting(*arguments: Any, **named: Any) -> NotingIterator:
+        return NotingIterator(get(*arguments, **named), sizes, reporter)
+
+    setattr(owner, name, noting)
 
 
 def _sizes_of_stream(
@@ -145,10 +146,8 @@ def _sizes_of_stream(
     sizes = NotedBatchSizes(iterator, continues=continues, first_size=first_size)
     _note_batches(adapter, name, sizes, reporter)
     if hasattr(adapter, "_standardize_batch"):
-        standardize, weak_adapter = (
-            _weak_method(adapter, "_standardize_batch"),
-            weakref.ref(adapter),
-        )
+        standardize = _weak_method(adapter, "_standardize_batch")
+        weak_adapter = weakref.ref(adapter)
 
         def note_first(batch: Any) -> Any:
             # Keras peeks at a batch before the first epoch, to know its type.

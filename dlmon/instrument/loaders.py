@@ -239,8 +239,7 @@ class Sizes:
             size = collated_size(batch, expected)
             self.are_fewer |= size is not None and size < expected
             return size
-        shape = leading_shape(batch)
-        leading = shape[0] if shape else None
+        leading = leading_size(batch)
         if type(batch) not in _PLAIN:
             leading = _size_attribute(batch) or leading
         if whole is None or leading == whole:

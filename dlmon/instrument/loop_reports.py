@@ -398,11 +398,7 @@ class LoopReports:
         is_usual = self._epochs_of_loop == 1 or bool(usually)
         if self._before is not None and is_usual and steps and iteration.phase == "validating":
             this = Validation(
-                iteration.begin_ns,
-                iteration.first_end_ns,
-                iteration.last_end_ns,
-                end_ns,
-                steps,
+                iteration.begin_ns, iteration.first_end_ns, iteration.last_end_ns, end_ns, steps
             )
             before = self._validation
             self._validation = this if before is None else before.followed_by(this)

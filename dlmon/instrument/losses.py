@@ -79,11 +79,7 @@ class Losses:
         clock: CLOCK_MONOTONIC in nanoseconds.
     """
 
-    def __init__(
-        self,
-        reporter: Reporter,
-        clock: Callable[[], int] = time.monotonic_ns,
-    ) -> None:
+    def __init__(self, reporter: Reporter, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._reporter, self._clock, self._reads = reporter, clock, reporter.reads
         self.is_reading = True
         """Are losses read at all? Hooks look here before they call `went_backward`."""

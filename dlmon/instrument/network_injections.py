@@ -15,7 +15,7 @@ from typing import Any
 from dlmon.instrument.injections import Arguments, Changed, Injections, replace_arguments
 from dlmon.instrument.outermost import networks_of, trains, weights_of
 from dlmon.instrument.pytorch import steps_of
-from dlmon.instrument.reporter import hide_this_frame
+from dlmon.instrument.reporter import hide_this_frame, uncompiled
 from dlmon.records.injections import OFF
 
 AUTOCAST, COMPILE = "autocast", "compile"
@@ -53,6 +53,7 @@ class NetworkInjections:
             optimizers.register_optimizer_step_post_hook(self._optimizer_stepped)
         self._add.append(add)
 
+    @uncompiled
     def _optimizer_stepped(self, optimizer: Any, arguments: Any, named: Any) -> None:
         self._steps += 1
         if self._steps == self._compiled_at + _STEPS_TO_COMPILE:
@@ -69,8 +70,6 @@ class NetworkInjections:
                     add(network)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             self._injections.refused((AUTOCAST, COMPILE), error)
-
-    _optimizer_stepped._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     # Compilation.
 

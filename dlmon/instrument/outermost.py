@@ -18,7 +18,7 @@ from typing import Any
 
 from dlmon.instrument.graphs import integers_and_weights_behind
 from dlmon.instrument.loaders import leading_shape
-from dlmon.instrument.reporter import WATCHED, Reporter, wrap
+from dlmon.instrument.reporter import WATCHED, Reporter, uncompiled, wrap
 from dlmon.instrument.tokens import Tokens, length_of
 
 # A script may never step: look at this many losses and calls of modules at most.
@@ -60,13 +60,14 @@ class FirstCalls:
             self._hook.remove()
             self._hook = None
 
+    @uncompiled
     def _called(self, module: Any, arguments: Any) -> None:
         try:
             self._looks_left -= 1
             if len(self.calls) >= _MOST_CALLS or not self._looks_left:
                 self.end()
                 return
-            if id(module) in self._inside or not _has_gradients():
+            if id(module) in self._inside or not has_gradients():
                 return
             # A loss or an activation has no parameters.
             if next(module.parameters(), None) is not None:
@@ -74,9 +75,6 @@ class FirstCalls:
                 self.calls.append((weakref.ref(module), leading_shape(arguments)))
         except Exception:  # noqa: BLE001 - whatever it is, the script goes on
             self.end()
-
-    # `torch.compile` calls such a function as it is, without a word.
-    _called._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def modules(self) -> list[Any]:
         """Return the called modules that still exist, each once.
@@ -234,7 +232,7 @@ class Outermost:
             self._networks, self._has_tokens = {}, False
 
     def _count(self, network: Any, arguments: Any) -> None:
-        if not _has_gradients():
+        if not has_gradients():
             if self.evaluated is not None:
                 self.evaluated(network)
             return
@@ -387,5 +385,6 @@ class Calls:
         return True
 
 
-def _has_gradients() -> bool:
+def has_gradients() -> bool:
+    """Return whether PyTorch computes gradients now."""
     return bool(sys.modules["torch"].is_grad_enabled())

@@ -23,7 +23,7 @@ from dlmon.instrument.iterations import EPOCH, NEW, OVER, LoaderIteration
 from dlmon.instrument.loaders import Loader, describe
 from dlmon.instrument.loop_reports import LoopReports
 from dlmon.instrument.networks import Autocast, describe_network, will_step
-from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, wrap
+from dlmon.instrument.reporter import WATCHED, Reporter, guarded, hide_this_frame, uncompiled, wrap
 from dlmon.instrument.requests import answer
 from dlmon.instrument.step_counter import StepCounter, Thread
 from dlmon.records.memory import read_out_of_memory
@@ -68,6 +68,11 @@ def _describe(trained_by: Any, called: list[Any]) -> dict[str, Any]:
     return {**network, **device, "why": {**network.get("why", {}), **device.get("why", {})}}
 
 
+def _now(*arguments: Any, **named: Any) -> int:
+    """Return the time at which a wrapped function is called."""
+    return time.monotonic_ns()
+
+
 def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
     """Watch every iterator over a loader; `module` is torch.utils.data.dataloader.
 
@@ -83,12 +88,12 @@ def watch_loaders(module: ModuleType, reporter: Reporter) -> None:
         base,
         "__init__",
         reporter,
-        before=lambda *arguments, **named: time.monotonic_ns(),
+        before=_now,
         after=lambda created, result, iterator, loader, *arguments, **named: mark(
             iterator, loader, created
         ),
     )
-    base.__next__ = fetching(base.__next__, steps, reporter, _has_gradients)
+    base.__next__ = fetching(base.__next__, steps, reporter, outermost.has_gradients)
 
     def watch(kind: Any) -> None:
         if not hasattr(kind.__iter__, WATCHED):
@@ -120,6 +125,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     marks = steps.marks
 
     # Guarded here, as `guarded` would cost a call more per step.
+    @uncompiled
     def before_step(optimizer: Any, arguments: Any, named: Any) -> tuple[Any, Any] | None:
         try:
             closure = arguments[1] if len(arguments) > 1 else named.get("closure")
@@ -136,6 +142,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
             reporter.turn_off(error)
         return None
 
+    @uncompiled
     def after_step(optimizer: Any, arguments: Any, named: Any) -> None:
         try:
             if losses.is_reading:
@@ -144,9 +151,6 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
         except Exception as error:  # noqa: BLE001 - as above
             reporter.turn_off(error)
 
-    for hook in (before_step, after_step):
-        # `torch.compile` calls such a function as it is, without a word.
-        hook._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.register_optimizer_step_pre_hook(before_step)
     module.register_optimizer_step_post_hook(after_step)
 
@@ -159,6 +163,7 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
     following = module.Optimizer.zero_grad
 
     # Called in each step: this takes a quarter of the time that `wrap` would.
+    @uncompiled
     @wraps(following)
     def zero_grad(optimizer: Any, *arguments: Any, **named: Any) -> Any:
         losses.zeroed()
@@ -168,7 +173,6 @@ def watch_optimizers(module: ModuleType, reporter: Reporter) -> None:
             hide_this_frame(error)
             raise
 
-    zero_grad._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.Optimizer.zero_grad = zero_grad
 
     wrap(module.Optimizer, "__init__", reporter, before=made)
@@ -224,6 +228,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
     following = module.backward
 
     # Called in each step: this takes half of the time that `wrap` would.
+    @uncompiled
     @wraps(following)
     def backward(tensors: Any, *arguments: Any, **named: Any) -> Any:
         began_ns = began(tensors, arguments, named)
@@ -235,7 +240,6 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         finally:
             ended(began_ns, tensors)
 
-    backward._torchdynamo_disable = True  # type: ignore[attr-defined]
     module.backward = backward  # type: ignore[attr-defined]
 
     def computed_gradients(
@@ -250,10 +254,7 @@ def watch_backward(module: ModuleType, reporter: Reporter) -> None:
         if not creates_graph and not steps.reports.has_optimizers:
             steps.went_backward(_first_of(gradients), began_ns)
 
-    def begins(*arguments: Any, **named: Any) -> int:
-        return time.monotonic_ns()
-
-    wrap(module, "grad", reporter, before=begins, after=computed_gradients)
+    wrap(module, "grad", reporter, before=_now, after=computed_gradients)
 
 
 def watch_collectives(module: ModuleType, reporter: Reporter) -> None:
@@ -271,14 +272,11 @@ def watch_functional(module: ModuleType, reporter: Reporter) -> None:
     """Note gradients of torch.func; `module` is torch._functorch.eager_transforms."""
     steps = steps_of(reporter)
 
-    def begins(*arguments: Any, **named: Any) -> int:
-        return time.monotonic_ns()
-
     def computed_gradients(began_ns: int, gradients: Any, *arguments: Any, **named: Any) -> None:
         if not steps.reports.has_optimizers:
             steps.went_backward(_first_of(gradients), began_ns)
 
-    wrap(module, "_autograd_grad", reporter, before=begins, after=computed_gradients)
+    wrap(module, "_autograd_grad", reporter, before=_now, after=computed_gradients)
 
 
 def _first_of(gradients: Any) -> Any:
@@ -410,7 +408,7 @@ def opening(
     mark = _marking(steps, reporter, described)
 
     class Generated(_Generated):
-        __next__ = fetching(_Generated.__next__, steps, reporter, _has_gradients)
+        __next__ = fetching(_Generated.__next__, steps, reporter, outermost.has_gradients)
 
     @wraps(following)
     def __iter__(self: Any) -> Any:
@@ -565,10 +563,6 @@ def parameters_of(network: Any) -> int | None:
         return sum(int(parameter.numel()) for parameter in network.parameters())
     except (AttributeError, RuntimeError, TypeError, ValueError):
         return None
-
-
-def _has_gradients() -> bool:
-    return bool(sys.modules["torch"].is_grad_enabled())
 
 
 def _version() -> str | None:

@@ -398,6 +398,12 @@ def guarded(reporter: Reporter) -> Callable[[_Function], _Function]:
     return decorate
 
 
+def uncompiled(function: _Function) -> _Function:
+    """Let `torch.compile` call a function as it is, without a warning."""
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return function
+
+
 def hide_this_frame(error: BaseException) -> None:
     """Remove the calling frame from a script's error, so that it prints as without dlmon.
 
@@ -430,6 +436,7 @@ def wrap(
     if hasattr(function, WATCHED):
         return
 
+    @uncompiled
     @wraps(function)
     def wrapped(*arguments: Any, **named: Any) -> Any:
         if not reporter.is_on:
@@ -455,8 +462,6 @@ def wrap(
         return result
 
     setattr(wrapped, WATCHED, True)
-    # `torch.compile` calls such a function uncompiled, without a warning.
-    wrapped._torchdynamo_disable = True  # type: ignore[attr-defined]
     setattr(holder, name, wrapped)
 
 

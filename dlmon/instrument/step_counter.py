@@ -579,11 +579,8 @@ class StepCounter:
             self._end_turn(self._clock())
         if self.epoch is not None and self.epoch.ends_within_step and self._step.updates:
             self._end_epoch(self._clock())
-        step = self._step
-        if not step.next_ns and (
-            step.updates or (step.backwards and not self.reports.has_optimizers)
-        ):
-            step.next_ns = self._clock()
+        if not self._step.next_ns and self._is_complete:
+            self._step.next_ns = self._clock()
 
     # Ends of steps.
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from dlmon.instrument.outermost import COMPILER, Calls
 from dlmon.instrument.pauses import pauses_of
-from dlmon.instrument.reporter import Reporter, hide_this_frame, wrap
+from dlmon.instrument.reporter import Reporter, hide_this_frame, uncompiled, wrap
 from dlmon.instrument.tokens import arrays_in
 from dlmon.records import StepParts
 
@@ -212,6 +212,7 @@ class StepMarks:
             if getattr(first, "grad_fn", None) is not None:
                 self._loss_hook = first.register_hook(self._watch_own_backward)
 
+    @uncompiled
     def _watch_own_backward(self, gradient: Any) -> None:
         """Let PyTorch call us once this rank has all its gradients.
 
@@ -226,8 +227,6 @@ class StepMarks:
                 self.enter(COLLECTIVE)
         except Exception as error:  # noqa: BLE001 - whatever it is, the script goes on
             self._reporter.turn_off(error)
-
-    _watch_own_backward._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def begin_collective(self, *arguments: Any, **named: Any) -> str | None:
         """Begin a collective operation; return the part that it interrupts.
@@ -396,6 +395,7 @@ class StepMarks:
         for hook in hooks:
             hook.remove()
 
+    @uncompiled
     def _forward(self, module: Any, arguments: Any, named: Any = None) -> None:
         try:
             if not (self.is_on and self.is_of_this_thread()):
@@ -420,9 +420,6 @@ class StepMarks:
         if is_training:
             self._looking.update(map(id, module.modules()))
         return is_training
-
-    # `torch.compile` calls such a function uncompiled, without a warning.
-    _forward._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
 def _has_ranks() -> bool:

@@ -5,6 +5,7 @@ PyTorch is never imported: arrays are recognised by the names of their attribute
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -169,10 +170,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _size(array: Any) -> int:
-    size = 1
-    for length in array.shape:
-        size *= int(length)
-    return size
+    return math.prod(map(int, array.shape))
 
 
 def is_integer(array: Any) -> bool:

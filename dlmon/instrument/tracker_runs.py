@@ -52,15 +52,10 @@ _FIND: dict[str, Callable[[Any], _Run | None]] = {
 
 
 class TrackerRuns:
-    """Reports each run of this process once.
+    """Reports each run of this process to a reporter, once."""
 
-    Args:
-        reporter: takes the runs.
-        clock: CLOCK_MONOTONIC in nanoseconds.
-    """
-
-    def __init__(self, reporter: Reporter, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        self._reporter, self._clock = reporter, clock
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
         self.modules: dict[str, ModuleType] = {}
         """The libraries that are imported, by the name of their tracker."""
         self._folders: list[str] = []
@@ -87,7 +82,7 @@ class TrackerRuns:
         for run in runs:
             if run not in self._reported:
                 self._reported.append(run)
-                self._reporter.send(TrackerRun(self._clock(), **run))
+                self._reporter.send(TrackerRun(time.monotonic_ns(), **run))
 
 
 @cache

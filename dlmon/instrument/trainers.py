@@ -15,6 +15,7 @@ from dlmon.instrument.losses import LOSS
 from dlmon.instrument.pytorch import parameters_of, steps_of
 from dlmon.instrument.queued import LEARNING_RATE, MetricsRead
 from dlmon.instrument.reporter import Reporter, wrap
+from dlmon.instrument.step_counter import StepCounter
 
 STARTS = ("on_validation_start", "on_test_start", "on_predict_start")
 ENDS = ("on_validation_end", "on_test_end", "on_predict_end")
@@ -50,12 +51,7 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
             # The sanity check that follows is no validation of the last fit.
             steps.reports.no_more_validations()
         elif event == "on_train_start":
-            steps.reports.expect(
-                epochs=_epochs(trainer),
-                why={"epochs": f"it was asked for {trainer.max_steps} steps"},
-                network=type(trainer.lightning_module).__name__,
-                parameters=parameters_of(trainer.lightning_module),
-            )
+            _expect_fit(steps, trainer.lightning_module, _epochs(trainer), trainer.max_steps)
         elif event == "on_train_epoch_start":
             steps.add_metrics(read_metrics(trainer))
             batches = trainer.num_training_batches
@@ -65,6 +61,16 @@ def watch_lightning(module: ModuleType, reporter: Reporter) -> None:
             steps.fit_ended()
 
     wrap(module, "_call_callback_hooks", reporter, before=called)
+
+
+def _expect_fit(steps: StepCounter, network: Any, epochs: int | None, max_steps: Any) -> None:
+    """Note what a trainer knows of the fit that begins."""
+    steps.reports.expect(
+        epochs=epochs,
+        why={"epochs": f"it was asked for {max_steps} steps"},
+        network=type(network).__name__,
+        parameters=parameters_of(network),
+    )
 
 
 def _evaluates(trainer: Any, event: str) -> bool:
@@ -121,12 +127,7 @@ def watch_transformers(module: ModuleType, reporter: Reporter) -> None:
             steps.add_metrics(metrics)
             report_metrics(metrics)
         elif event == "on_train_begin":
-            steps.reports.expect(
-                epochs=_epochs_to_come(state),
-                why={"epochs": f"it was asked for {state.max_steps} steps"},
-                network=type(handler.model).__name__,
-                parameters=parameters_of(handler.model),
-            )
+            _expect_fit(steps, handler.model, _epochs_to_come(state), state.max_steps)
         elif event == "on_train_end":
             steps.fit_ended()
 

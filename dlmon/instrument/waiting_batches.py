@@ -21,14 +21,8 @@ from dlmon.instrument.outermost import Outermost
 REGULAR_STEPS = 8
 
 NO_LOADER = Loader(
-    has_passes=False,
-    why={
-        "batch_size": "there is no loader that says how many samples a step has",
-        "samples_per_epoch": "a loop without a loader has no epochs",
-        "steps_per_epoch": "a loop without a loader has no epochs",
-        "epochs": "a loop without a loader has no epochs",
-    },
-)
+    why={"batch_size": "there is no loader that says how many samples a step has"}
+).without_passes("a loop without a loader has no epochs")
 
 NO_ITERATION = LoaderIteration(NO_LOADER, 0)
 """The source of batches that a script makes without a loader."""

@@ -13,7 +13,7 @@ from functools import wraps
 from types import FrameType
 from typing import Any
 
-from dlmon.instrument.reporter import hide_this_frame
+from dlmon.instrument.reporter import hide_this_frame, uncompiled
 
 
 def leave_out(*folders: str) -> None:
@@ -32,6 +32,7 @@ def leave_out(*folders: str) -> None:
                 frames_left -= not is_own
         return level + own_frames
 
+    @uncompiled
     @wraps(original_warn)
     def warn(
         message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **named: Any
@@ -52,8 +53,7 @@ def leave_out(*folders: str) -> None:
 
     # So that it can be pickled by its name.
     warn.__module__ = "warnings"
-    # `torch.compile` and TensorFlow's autograph call such a function unchanged, without a warning.
-    warn._torchdynamo_disable = True  # type: ignore[attr-defined]
+    # TensorFlow's autograph calls such a function unchanged, without a warning.
     warn.autograph_info__ = {}  # type: ignore[attr-defined]
     warnings.warn = warn
 

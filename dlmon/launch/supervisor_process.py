@@ -14,7 +14,7 @@ from dlmon.exit_codes import FAILED
 from dlmon.launch.spool import make_spool
 from dlmon.protocol.job import Job, Refused, Started
 from dlmon.protocol.stop import DETACH, TERMINAL_CLOSED
-from dlmon.records import Record, RecordError, decode
+from dlmon.records import Record, decode_lines
 from dlmon.records.sanitize import clean
 from dlmon.system.children import python_command
 from dlmon.system.this_host import IS_MACOS
@@ -66,14 +66,7 @@ class SupervisorProcess:
             return []
         arrived = self._unfinished + (self.answers.read() or b"")
         *lines, self._unfinished = arrived.split(b"\n")
-        records = []
-        for line in lines:
-            # No supervisor of ours sends a line that is no record.
-            with contextlib.suppress(RecordError):
-                record = decode(line)
-                if record is not None:
-                    records.append(record)
-        return records
+        return list(decode_lines(lines))
 
     def send(self, word: str) -> None:
         assert self.process.stdin is not None

@@ -123,6 +123,14 @@ def new_session_id(workload: str, wall: float) -> str:
     return f"{started}-{name}-{os.urandom(2).hex()}"
 
 
+def unwritable(log_dir: Path, error: OSError) -> LogError:
+    """Return the error of a log directory that can't be written."""
+    return LogError(
+        f"the log directory {log_dir} can't be written ({reason_of(error)}); "
+        "choose another with --log-dir"
+    )
+
+
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",

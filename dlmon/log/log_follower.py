@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -15,7 +14,15 @@ from typing import Generic, TypeVar
 
 from dlmon.log.folder import LogError, reason_of
 from dlmon.log.index import CHECKED_BYTES, LogPosition, position_after
-from dlmon.records import SCHEMA, Record, RecordError, SessionHeader, SweepHeader, decode
+from dlmon.records import (
+    SCHEMA,
+    Record,
+    RecordError,
+    SessionHeader,
+    SweepHeader,
+    decode,
+    decode_lines,
+)
 from dlmon.system.files import open_regular
 from dlmon.system.this_host import IS_MACOS
 
@@ -33,8 +40,8 @@ _NOT_A_LOG = {
 class RecordFollower(Generic[_Header]):
     """Reads the whole lines of a log as it grows.
 
-    `header` is the first record. `skipped` counts lines that are no records (a torn line after a
-    power loss, say). `was_cut` means that the log became shorter than the part that was read.
+    `header` is the first record. Lines that are no records (a torn line after a power loss, say)
+    are skipped. `was_cut` means that the log became shorter than the part that was read.
 
     Args:
         path: the log.
@@ -47,7 +54,6 @@ class RecordFollower(Generic[_Header]):
 
     def __init__(self, path: Path, kind: type[_Header], fd: int | None = None) -> None:
         self.path = path
-        self.skipped = 0
         self.was_cut = False
         self._offset = 0
         self._lines: deque[bytes] = deque()
@@ -76,15 +82,7 @@ class RecordFollower(Generic[_Header]):
         while self._lines:
             line = self._lines.popleft()
             self._next_offset += len(line) + 1
-            if not line:
-                continue
-            try:
-                record = decode(line)
-            except RecordError:
-                self.skipped += 1
-                continue
-            if record is not None:
-                yield record
+            yield from decode_lines((line,))
 
     @property
     def read_share(self) -> float | None:
@@ -130,13 +128,7 @@ class RecordFollower(Generic[_Header]):
         begin = max(0, end - max_bytes)
         # The first line may be incomplete.
         lines = os.pread(self._fd, end - begin, begin).split(b"\n")[begin > 0 :]
-        for line in reversed(lines):
-            if having not in line:
-                continue
-            with contextlib.suppress(RecordError):
-                record = decode(line)
-                if record is not None:
-                    yield record
+        return decode_lines(line for line in reversed(lines) if having in line)
 
     @property
     def position(self) -> LogPosition:

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from dlmon.log.folder import LogError, reason_of
+from dlmon.log.folder import reason_of, unwritable
 from dlmon.log.index import LogPosition, position_after
 from dlmon.log.log_follower import Header, damage_of, is_known_by_inode
 from dlmon.records import (
@@ -164,10 +164,7 @@ def make_log(log_dir: Path, header: Header, name: str | None = None) -> tuple[Pa
             path.parent.rmdir()
             raise
     except OSError as error:
-        raise LogError(
-            f"the log directory {log_dir} can't be written ({reason_of(error)}); "
-            "choose another with --log-dir"
-        ) from None
+        raise unwritable(log_dir, error) from None
 
 
 def _create(path: Path, line: bytes) -> int:

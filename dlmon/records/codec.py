@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from functools import partial, reduce
 from operator import or_
@@ -154,6 +154,17 @@ def decode(line: bytes | str) -> Record | None:
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not a record: {error}") from None
     return read_record(loaded)
+
+
+def decode_lines(lines: Iterable[bytes]) -> Iterator[Record]:
+    """Yield the records in lines, without those that are no record or of an unknown type."""
+    for line in lines:
+        try:
+            record = decode(line)
+        except RecordError:
+            continue
+        if record is not None:
+            yield record
 
 
 def read_record(loaded: Any) -> Record | None:

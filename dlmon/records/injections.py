@@ -12,27 +12,6 @@ _SAME = {"true": ON, "yes": ON, "1": ON, "false": OFF, "no": OFF, "0": OFF}
 _LARGEST = 1 << 30
 
 
-_EFFECTS = {
-    "num_workers": "Each DataLoader loads its batches in this many processes.",
-    "prefetch_factor": "Each worker of a DataLoader loads this many batches ahead.",
-    "persistent_workers": "The workers of a DataLoader go on from one epoch to the next.",
-    "pin_memory": "A DataLoader puts batches into pinned memory, which a GPU copies faster.",
-    "non_blocking": "Copies from pinned memory to a GPU do not wait until they are complete.",
-    "batch_size": "The DataLoaders of the training make batches of this many samples.",
-    "fused": "An optimizer changes all weights in one fused kernel.",
-    "matmul_precision": "Products of float32 matrices are computed in this precision.",
-    "cudnn_benchmark": "cuDNN measures which algorithm is the fastest for each shape.",
-    "autocast": "The network computes in this precision where autocast allows it.",
-    "compile": "torch.compile compiles the network in this mode.",
-    "prints": "What the script prints from its first loop on is thrown away.",
-    "threads": "PyTorch computes on the CPU with this many threads.",
-    "jit_compile": "XLA compiles the training step of a model.",
-    "steps_per_execution": "Keras runs this many batches in one call of the compiled step.",
-    "prefetch": "The tf.data.Dataset of the training prepares this many batches ahead.",
-    "precision": "Layers compute in this precision.",
-}
-
-
 @record(frozen=True)
 class InjectionKind:
     """A setting that the hooks can make.
@@ -54,11 +33,6 @@ class InjectionKind:
     least: int | None = None
     line_if_off: str | None = None
     alters_training: bool = False
-
-    @property
-    def effect(self) -> str:
-        """A sentence on what it does."""
-        return _EFFECTS[self.name]
 
     @property
     def takes(self) -> str:

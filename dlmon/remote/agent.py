@@ -46,15 +46,7 @@ from dlmon.log.submitted import is_of_slurm, read_submitted
 from dlmon.protocol.control import NotControlled
 from dlmon.protocol.job import Job, Refused
 from dlmon.protocol.stop import BY_OTHER_SCREEN
-from dlmon.records import (
-    Notice,
-    RateNow,
-    Record,
-    Status,
-    SweepHeader,
-    encode,
-    to_json,
-)
+from dlmon.records import Notice, RateNow, Record, Status, SweepHeader, encode, to_json
 from dlmon.records.sanitize import shown_path
 from dlmon.remote.ssh import HostRefusal
 from dlmon.session.follower import SessionFollower

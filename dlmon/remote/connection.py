@@ -28,14 +28,7 @@ from dlmon.records.codec import LARGEST
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
 from dlmon.remote.host_names import HostError
-from dlmon.remote.ssh import (
-    HostRefusal,
-    JobEnded,
-    SshError,
-    agent_command,
-    bootstrap_line,
-    explain,
-)
+from dlmon.remote.ssh import HostRefusal, JobEnded, SshError, agent_command, bootstrap_line, explain
 from dlmon.system.children import end_group
 
 _PACKAGES = ("dlmon", "workloads", "platformdirs")

@@ -273,7 +273,7 @@ class WatchedHost(MachineSource):
         wall: Callable[[], float] = time.time,
         on_sample: Callable[[], None] = lambda: None,
     ) -> None:
-        self.name = self.host = self.host_name = name
+        self.name = self.host = name
         self.connection = connection or Connection(name, clock=clock)
         self.interval_s = interval_s
         self.history = MachineHistory(interval_s)
@@ -373,7 +373,7 @@ class WatchedHost(MachineSource):
         except RecordError:
             return
         if isinstance(record, Facts):
-            self.facts, self.host_name = newest_facts(self.facts, record.machine), record.host
+            self.facts = newest_facts(self.facts, record.machine)
             self.start_ns = self.start_ns or record.t
         elif isinstance(record, Machine):
             latest = self.history.latest

@@ -36,6 +36,7 @@ from dlmon.remote.session_follower import (
     listed_sweeps,
 )
 from dlmon.remote.ssh import HostRefusal, SshError
+from dlmon.system.files import MIB
 from dlmon.system.private_files import replace_private
 
 Answer = TypeVar("Answer")
@@ -168,7 +169,6 @@ async def launch_remote(connection: Connection, job: Job, slurm: str | None = No
 
 
 MOST_TRACES = 100
-MIB = 1 << 20
 MOST_METRIC_BYTES = 2048 * MIB
 
 

@@ -22,12 +22,11 @@ from dlmon.log.label import Label, refuse_name, write_label
 from dlmon.protocol.control import NotControlled
 from dlmon.records import (
     Record,
-    RecordError,
     Result,
     SessionHeader,
     Status,
     SweepHeader,
-    decode,
+    decode_lines,
     read_object,
     read_record,
 )
@@ -99,20 +98,11 @@ async def listed_sweeps(
     async for answer in host.ask("sweeps", log_dir=log_dir):
         with contextlib.suppress(ValueError):
             path, status, label = _log_of(answer, directory)
-            header, *records = _records(str(answer.get("text")))
+            lines = str(answer.get("text")).encode("latin-1").splitlines()
+            header, *records = decode_lines(lines)
             if isinstance(header, SweepHeader) and len(listed) < MOST_SWEEPS:
                 listed.append((header, records, path, status, label))
     return listed
-
-
-def _records(text: str) -> list[Record]:
-    records = []
-    for line in text.encode("latin-1").splitlines():
-        with contextlib.suppress(RecordError):
-            record = decode(line)
-            if record is not None:
-                records.append(record)
-    return records
 
 
 def _log_of(answer: Answer, directory: Path) -> tuple[Path, Status, Label]:

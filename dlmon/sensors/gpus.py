@@ -75,14 +75,15 @@ def _joined_facts(nvidia: MachineFacts, others: MachineFacts) -> MachineFacts:
         return nvidia
     counts = [f.foreign_gpu_processes for f in (nvidia, others) if f.gpus is not None]
     known = [count for count in counts if count is not None]
+    are_known = len(known) == len(counts)
     why = {**nvidia.why, **others.why}
-    for name in ("gpus", *(["foreign_gpu_processes"] if len(known) == len(counts) else [])):
+    for name in ("gpus", "foreign_gpu_processes") if are_known else ("gpus",):
         why.pop(name, None)
     return replace(
         nvidia,
         gpus=(*(nvidia.gpus or ()), *others.gpus),
         gpus_state=GpuState.ANSWERS,
-        foreign_gpu_processes=sum(known) if len(known) == len(counts) else None,
+        foreign_gpu_processes=sum(known) if are_known else None,
         why=why,
     )
 

@@ -34,6 +34,14 @@ def read(path: str | Path) -> str:
     return read_bytes(path).decode("utf-8", "replace")
 
 
+def text_of(path: str | Path) -> str:
+    """Return the text of a kernel file without its end; empty if it can't be read."""
+    try:
+        return read(path).strip().strip("\0")
+    except OSError:
+        return ""
+
+
 def read_bytes(path: str | Path) -> bytes:
     """Return the bytes of a kernel file, without the overhead of a buffered reader.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 Reader = Callable[..., Any]
+IMPOSSIBLE = "the driver reported an impossible value"
 
 
 class Query:
@@ -25,4 +26,4 @@ class Query:
             ValueError: `value` is one.
         """
         if self._within is not None and not self._within[0] <= value <= self._within[1]:
-            raise ValueError("the driver reported an impossible value")
+            raise ValueError(IMPOSSIBLE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -12,14 +11,11 @@ from pathlib import Path
 from dlmon.comparison.compared_run import RunFigures
 from dlmon.comparison.sides import ChangedFile, CodeChanges, RunComparison
 from dlmon.records.sanitize import clean
-from dlmon.system.git import GitError, git
+from dlmon.system.git import COMMIT, GitError, git
 
-# A commit comes from a log, and becomes an argument of git.
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MOST_FOLDERS, _MOST_SCRIPTS = 4, 8
 _LONGEST_SCRIPT = 2**24
 _NOT_HERE = "no repository on this machine holds both commits"
-_ERRORS = (OSError, ValueError, GitError)
 
 
 def with_code_changes(comparison: RunComparison) -> RunComparison:
@@ -36,7 +32,7 @@ def with_code_changes(comparison: RunComparison) -> RunComparison:
     for folder in islice(_folders(runs), _MOST_FOLDERS):
         try:
             files = changed_files(folder, base, new)
-        except _ERRORS as error:
+        except GitError as error:
             # The usual errors of git say what `_NOT_HERE` says in plain words.
             why = str(error) if str(error).startswith("git ") else why
         else:
@@ -48,7 +44,8 @@ def with_code_changes(comparison: RunComparison) -> RunComparison:
 def _commits(side: Sequence[RunFigures]) -> set[str]:
     """Return the commits of a side; none if that of a run isn't known."""
     commits = {run.script.git_commit or "" if run.script else "" for run in side}
-    return commits if all(map(_COMMIT.fullmatch, commits)) else set()
+    # A commit comes from a log, and becomes an argument of git.
+    return commits if all(map(COMMIT.fullmatch, commits)) else set()
 
 
 def _folders(runs: Iterable[RunFigures]) -> Iterable[Path]:
@@ -67,7 +64,7 @@ def changed_files(folder: Path, base: str, new: str | None) -> tuple[ChangedFile
         new: the other; None for the files as they are now.
 
     Raises:
-        OSError, ValueError, GitError: git can't tell.
+        GitError: git can't tell.
     """
     options = ("-z", "-M", "-l200", "--numstat", "--no-ext-diff", "--no-textconv")
     words = ("diff", *options, base) if new is None else ("diff-tree", "-r", *options, base, new)
@@ -98,7 +95,7 @@ def _uncommitted(folder: Path, runs: Iterable[RunFigures]) -> tuple[str, ...]:
         path = f"{script.git_commit}:{script.git_path}"
         try:
             content = git(folder, "cat-file", "blob", path, most_bytes=_LONGEST_SCRIPT)
-        except _ERRORS:
+        except GitError:
             continue
         if hashlib.sha256(content).hexdigest() != run.script_sha256:
             names.append(run.name or run.session)

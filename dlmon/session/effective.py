@@ -10,6 +10,7 @@ from dlmon.comparison.peaks import MEASURED
 from dlmon.records import Model, Throughput
 from dlmon.records.record import record
 from dlmon.records.words import STEPS_PER_S
+from dlmon.session.reasons import NEVER_BUILT
 
 if TYPE_CHECKING:
     from dlmon.session.session import Session
@@ -62,13 +63,11 @@ def effective_of(
 
 
 def _flop_s(
-    model: Model | None,
-    samples: Throughput | None,
-    tokens: Throughput | None,
+    model: Model | None, samples: Throughput | None, tokens: Throughput | None
 ) -> tuple[float, float] | str:
     """Return operations per second, and recomputed ones beside them, or why they are unknown."""
     if model is None:
-        return "the run ended before the model was built"
+        return NEVER_BUILT
     recomputed_flop_s = 0.0
     if model.flops_per_sample is None and model.flops_per_token is None:
         why = model.why.get("flops_per_sample", "the model's operations are not counted")

@@ -26,10 +26,9 @@ FEW_EPOCHS, SLOW_OF_FEW = 3, 1.5
 """With three epochs, one is slow if it takes this many times as long as each of the others."""
 SPREADS = 4.0
 LEAST_SHARE = 0.05
-# A part of an epoch counts from this share of the excess, and of the epoch, on. In a slow epoch
+# A part of an epoch counts from these shares of the excess and of the epoch on. In a slow epoch
 # smaller parts count too: its excess isn't chance.
-_SHARE_OF_EXCESS, _SHARE_OF_EPOCH = 0.2, 0.02
-_SHARE_OF_SLOW, _SHARE_OF_SLOW_EPOCH = 0.05, 0.01
+_SHARES, _SHARES_IN_SLOW = (0.2, 0.02), (0.05, 0.01)
 MIN_READINGS = 2
 MOST_PARTS = 3
 MOST_CAUSES = 4
@@ -158,9 +157,7 @@ def compare_epoch(
     is_slow = epoch.begin in slow_epochs(epochs, statistics_of, compile_s)
     statistics = statistics_of(epoch)
     peer_statistics = [statistics_of(peer) for peer in peers]
-    of_excess, of_epoch = (_SHARE_OF_EXCESS, _SHARE_OF_EPOCH)
-    if is_slow:
-        of_excess, of_epoch = (_SHARE_OF_SLOW, _SHARE_OF_SLOW_EPOCH)
+    of_excess, of_epoch = _SHARES_IN_SLOW if is_slow else _SHARES
     least_s = max(of_excess * excess_s, of_epoch * usual_s)
     parts = [] if compiled_s < least_s else [EpochDifference(COMPILING_S, compiled_s, 0.0)]
 

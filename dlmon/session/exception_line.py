@@ -41,8 +41,10 @@ def find_error(output: Sequence[Output], exit_code: int) -> str | None:
         return _shortened(no_script[1])
     if begin is not None and exit_code != _EXCEPTION_EXIT_CODE:
         return None
-    if begin is None or _EXCEPTION.fullmatch(last):
-        return _shortened(last) if _EXCEPTION.fullmatch(last) else None
+    if _EXCEPTION.fullmatch(last):
+        return _shortened(last)
+    if begin is None:
+        return None
     text, after = _exception(lines, begin)
     # A pipe is buffered, so lines of the other stream may be older.
     stream = lines[begin].stream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise, starmap
 from statistics import median
 from typing import NamedTuple
 
@@ -57,6 +57,11 @@ class MemoryPeak(NamedTuple):
     t: int
 
 
+def _slope(before: MemoryPeak, after: MemoryPeak) -> float:
+    """Return the growth per epoch from one peak to another."""
+    return (after.mib - before.mib) / (after.epoch - before.epoch)
+
+
 class Peaks:
     """The memory peaks of epochs, and their growth.
 
@@ -79,16 +84,8 @@ class Peaks:
         peaks = [peak for peak in self.of_epochs if peak.epoch > 0]
         if len(peaks) < LEAST_EPOCHS:
             return None
-        slopes = [
-            (after.mib - before.mib) / (after.epoch - before.epoch)
-            for number, before in enumerate(peaks)
-            for after in peaks[number + 1 :]
-        ]
-        slope, grown = median(slopes), peaks[-1].mib - peaks[0].mib
-        steps = [
-            (after.mib - before.mib) / (after.epoch - before.epoch)
-            for before, after in pairwise(peaks)
-        ]
+        slope = median(starmap(_slope, combinations(peaks, 2)))
+        grown, steps = peaks[-1].mib - peaks[0].mib, starmap(_slope, pairwise(peaks))
         if slope <= 0 or grown < LEAST_GROWTH_MIB or min(steps) < STEADY * slope:
             return None
         at = median(peak.mib - slope * peak.epoch for peak in peaks)

@@ -311,8 +311,7 @@ class ProcessLoops:
         self._epochs: defaultdict[int, dict[int, Epoch]] = defaultdict(dict)
 
     def add(
-        self,
-        record: Trainer | Model | Batches | BatchSummary | Epoch | StepParts | CodeSamples,
+        self, record: Trainer | Model | Batches | BatchSummary | Epoch | StepParts | CodeSamples
     ) -> None:
         if isinstance(record, Trainer):
             if record.number in self.known or len(self.known) < MAX_TRAINERS:
@@ -380,9 +379,7 @@ class ProcessLoops:
         return total(peaks.values())
 
     def together(
-        self,
-        loop: Loop,
-        of: Callable[[Loop], Throughput | None] = Loop.samples_per_second,
+        self, loop: Loop, of: Callable[[Loop], Throughput | None] = Loop.samples_per_second
     ) -> Throughput | None:
         """Return the throughput of all processes in a loop.
 
@@ -403,11 +400,7 @@ class ProcessLoops:
         )
 
     def rates(
-        self,
-        loop: Loop,
-        own_wait: DataWait,
-        own_parts: StepPartSums,
-        own_code: RecentCode,
+        self, loop: Loop, own_wait: DataWait, own_parts: StepPartSums, own_code: RecentCode
     ) -> tuple[ProcessRate, ...]:
         """Return the throughput of each process in a loop; `own_…` is that of process 0."""
         rates, loops = [], self._like(loop)

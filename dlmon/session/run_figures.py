@@ -9,12 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compared_run import (
-    Curve,
-    RunFigures,
-    cpus_of,
-    timings_of,
-)
+from dlmon.comparison.compared_run import Curve, RunFigures, cpus_of, timings_of
 from dlmon.comparison.conditions import busy_at_start, first_batch_compiled
 from dlmon.comparison.peaks import MEASURED
 from dlmon.comparison.price import usd_per_hour_of
@@ -168,9 +163,10 @@ def figures_of_entry(entry: SessionEntry) -> RunFigures:
     return _of_entry(_figures(entry.header, entry.status, entry.result, values), entry)
 
 
-def figures_of_snapshot(snapshot: Snapshot, status: Status = Status.RUNNING) -> RunFigures:
+def figures_of_snapshot(snapshot: Snapshot) -> RunFigures:
     """Return the current figures of a session."""
-    return _figures(snapshot.header, status, snapshot.result, _values_of(snapshot), snapshot)
+    values = _values_of(snapshot)
+    return _figures(snapshot.header, Status.RUNNING, snapshot.result, values, snapshot)
 
 
 def _of_entry(figures: RunFigures, entry: SessionEntry) -> RunFigures:

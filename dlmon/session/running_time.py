@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any
@@ -108,19 +108,13 @@ class RunningTime:
             # A step that was suspended took at least as long as the suspension.
             if self._shortest_ns(since, record.t) <= record.step_us * 1000:
                 return None
-        changed: Record = self._times(record)
+        changed: Record = with_times(record, self.at)
         if isinstance(changed, Epoch) and changed.validation is not None:
             changed = replace(changed, validation=self._of_validation(changed.validation))
         elif isinstance(record, Stack) and isinstance(changed, Stack):
             is_short = changed.t - changed.begin < MIN_GAP_NS
             return None if is_short and self._suspended_between(record.begin, record.t) else changed
         return changed
-
-    def _times(self, record: Any) -> Any:
-        kind: Any = type(record)
-        times = {name: getattr(record, name) for name in _times_of(kind)}
-        on_clock = {name: self.at(t) for name, t in times.items() if t is not None}
-        return replace(record, **on_clock) if on_clock else record
 
     def _of_batches(self, record: Batches) -> Batches:
         begin, opening_us = record.begin, record.opening_us
@@ -149,10 +143,11 @@ class RunningTime:
     def _of_summary(self, record: BatchSummary) -> BatchSummary:
         begin, opening_us = record.begin, record.opening_us
         since = begin - (opening_us or 0) * 1000
-        changed: BatchSummary = self._times(record)
+        changed: BatchSummary = with_times(record, self.at)
         suspended_us = self._suspended_between(begin, record.t_last) // 1000
         if not self._suspended_between(since, record.t_last):
             return changed
+        suspensions = len(self._lengths_ns(begin, record.t_last))
         *quantiles, longest_us = record.step_us
         if longest_us * 1000 >= self._shortest_ns(begin, record.t_last):
             # The longest step is that which was suspended; how long it ran is not known.
@@ -164,7 +159,7 @@ class RunningTime:
             changed,
             time_us=record.time_us - suspended_us,
             step_us=(*quantiles, longest_us),
-            stalls=record.stalls and max(0, record.stalls - self._count(begin, record.t_last)),
+            stalls=record.stalls and max(0, record.stalls - suspensions),
             first_us=first_us,
             opening_us=opening_us and (self.at(begin) - self.at(since)) // 1000,
             wait_us=self._wait_us(record, since),
@@ -186,7 +181,7 @@ class RunningTime:
         return max(0, min(possible[0], ran_us)) if len(possible) == 1 else None
 
     def _of_validation(self, validation: Validation) -> Validation:
-        changed: Validation = self._times(validation)
+        changed: Validation = with_times(validation, self.at)
         took_us = (changed.end - changed.begin) // 1000
         between_us = validation.between_us
         return replace(changed, between_us=between_us and min(between_us, took_us))
@@ -203,8 +198,13 @@ class RunningTime:
         numbers = range(bisect_right(self._ends, begin), bisect_left(self._begins, end))
         return [self._ends[number] - self._begins[number] for number in numbers]
 
-    def _count(self, begin: int, end: int) -> int:
-        return max(0, bisect_left(self._begins, end) - bisect_right(self._ends, begin))
+
+def with_times(record: Any, at: Callable[[int], int]) -> Any:
+    """Return a record with its times on another clock; `at` converts one."""
+    kind: Any = type(record)
+    times = {name: getattr(record, name) for name in _times_of(kind)}
+    on_clock = {name: at(t) for name, t in times.items() if t is not None}
+    return replace(record, **on_clock) if on_clock else record
 
 
 @cache

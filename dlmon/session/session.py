@@ -102,13 +102,7 @@ from dlmon.session.snapshot import (
     find_warnings,
     is_stalled,
 )
-from dlmon.session.time_breakdown import (
-    DataWait,
-    RecentCode,
-    StepPartSums,
-    TimeBreakdown,
-    Waited,
-)
+from dlmon.session.time_breakdown import DataWait, RecentCode, StepPartSums, TimeBreakdown, Waited
 from dlmon.statistics.projection import epoch_interval, project_epoch
 from dlmon.statistics.regular_gaps import RegularSteps
 from dlmon.statistics.series import Series
@@ -172,9 +166,9 @@ class Session:
         self.memory = MemoryHistory()
         """The GPU memory of frameworks."""
         self.injections: dict[str, Injection] = {}
+        """The outcomes of injections in the main process, by name."""
         self.imported: frozenset[str] = frozenset()
         """The files of its repository that a script has imported, if that was asked for."""
-        """The outcomes of injections in the main process, by name."""
         self.phase_spans: deque[PhaseSpan] = deque(maxlen=MAX_PHASE_SPANS)
         self.epoch_starts: deque[tuple[int, int]] = deque(maxlen=MAX_PHASE_SPANS)
         self.model: Model | None = None
@@ -853,14 +847,12 @@ class Session:
         taken_down_s = sum(self._taken_down_s.values())
         time = time_shares(time_breakdown, self._pauses, is_over, overdue_s or 0.0, taken_down_s)
         inputs = (self.facts, self.model, is_over)
+        ranks = rank_holds_up(trainers, is_over)
         start: tuple[Evidence, ...] = ()
         if not is_over and not self._checks.are_settled:
             checks = self._start_checks.newest_checks(inputs, self._check_start)
             if loss is None and not self._checks.are_enough:
-                ranks, checks = (
-                    rank_holds_up(trainers, is_over),
-                    checks or self._check_steps(is_over),
-                )
+                checks = checks or self._check_steps(is_over)
                 limit = limit_of(checks, is_over, ranks=ranks, time=time)
                 return limit if limit is not None and limit.evidence else None
             of_start = limit_of(checks, is_over)
@@ -877,7 +869,6 @@ class Session:
             return limit_of((), is_over, (loss, lost))
         checks = self._checks.newest_checks((*inputs, lost is not None), check)
         checks = checks or self._check_steps(is_over)
-        ranks = rank_holds_up(trainers, is_over)
         if not self._checks.are_settled:
             # What took the CPU at the start holds until it is known of the training alone.
             checks = tuple(check.with_evidence(start) for check in checks)
@@ -1299,7 +1290,7 @@ ADD: dict[type[Any], Callable[[Session, Any], None]] = {
     Profile: lambda session, record: session.profiles.append(record),
     Result: Session._add_result,
     SourceLines: lambda session, record: session.stacks.source_lines.append(record),
-    Stack: lambda session, record: session._add_stack(record),
+    Stack: Session._add_stack,
     StepParts: lambda session, record: session.step_parts.add(record),
     Suspended: lambda session, record: session.running_time.add(record),
     TokenShares: Session._add_token_shares,

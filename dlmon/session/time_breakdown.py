@@ -69,7 +69,7 @@ _PART_OF_PAUSE = {
 _SOURCES = {
     TimePart.TRAINING: (TimePart.TRAINING, TimePart.STALLS),
     TimePart.STALLS: (TimePart.STALLS, TimePart.BETWEEN_STEPS, TimePart.TRAINING),
-    TimePart.BETWEEN_STEPS: (*(TimePart.BETWEEN_STEPS, TimePart.STALLS, TimePart.TRAINING),),
+    TimePart.BETWEEN_STEPS: (TimePart.BETWEEN_STEPS, TimePart.STALLS, TimePart.TRAINING),
     TimePart.COMPILING: (TimePart.COMPILING, TimePart.TRAINING),
     TimePart.STARTUP: (TimePart.STARTUP, TimePart.SCRIPT),
 }
@@ -137,7 +137,7 @@ class TimeBreakdown:
         heard_for_ns = min(heard_ns, now_ns) - self.until_ns
         open_part = self._open_part(heard_for_ns, steady, is_over)
         seconds[open_part] += open_ns / 1e9
-        if is_over and self._part is TimePart.TRAINING and not self._closing:
+        if is_over and self._is_in_epoch:
             cut_s = (min(self._ended_ns, now_ns) - self.until_ns) / 1e9
             if not completed and self._is_overdue(heard_for_ns, steady):
                 # What was a stall while it ran stays one.
@@ -167,26 +167,26 @@ class TimeBreakdown:
 
     def end_process(self, t: int) -> None:
         """Note the end of the process, which cuts off a step if it was training."""
-        if self._part is TimePart.TRAINING and not self._closing:
+        if self._is_in_epoch:
             self._ended_ns = t
 
     def end_in_pause(self, until_ns: int) -> bool:
         """Note that a process ended in a pause; return whether that was in an epoch."""
-        in_epoch = self._part is TimePart.TRAINING and not self._closing
+        in_epoch = self._is_in_epoch
         if in_epoch:
             self._spend(until_ns, TimePart.STALLS)
         return in_epoch
 
     def _open_part(self, heard_for_ns: int, steady: SteadyState, is_over: bool) -> TimePart:
         """Return the part of the time that no record of the workload covers yet."""
-        in_pass = self._part is TimePart.TRAINING
-        if self._closing or (is_over and (in_pass or self._part is TimePart.GAPS)):
+        ends_a_run = self._part in (TimePart.TRAINING, TimePart.GAPS)
+        if self._closing or (is_over and ends_a_run):
             return TimePart.CLOSING
         return TimePart.STALLS if self._is_overdue(heard_for_ns, steady) else self._part
 
     def _is_overdue(self, heard_for_ns: int, steady: SteadyState) -> bool:
         usual_us = steady.usual_step_us
-        if self._closing or self._part is not TimePart.TRAINING or not usual_us:
+        if not self._is_in_epoch or not usual_us:
             return False
         return heard_for_ns > max(OVERDUE_NS, STALL_FACTOR * usual_us * 1000)
 
@@ -263,8 +263,7 @@ class TimeBreakdown:
 
     def trains_in(self, epoch: int) -> bool:
         """Return whether batches of an epoch would continue it, and no pause waits for them."""
-        in_pass = self._part is TimePart.TRAINING and not self._closing
-        return in_pass and self._epoch == epoch and not self._waiting
+        return self._is_in_epoch and self._epoch == epoch and not self._waiting
 
     def add_plain(self, end_ns: int) -> None:
         """Assign the time of batches that continue the epoch."""
@@ -302,15 +301,15 @@ class TimeBreakdown:
         self._part = TimePart.GAPS
 
     @property
+    def _is_in_epoch(self) -> bool:
+        return self._part is TimePart.TRAINING and not self._closing
+
+    @property
     def _has_trained(self) -> bool:
         return any(self._part is part or self._spent_ns[part] for part in _TRAINS)
 
     def _spend(
-        self,
-        until_ns: int,
-        part: TimePart,
-        before: str = "",
-        source: TimePart | None = None,
+        self, until_ns: int, part: TimePart, before: str = "", source: TimePart | None = None
     ) -> None:
         """Assign the time until then, as far as it isn't assigned yet, to a part.
 

@@ -31,7 +31,7 @@ def has_slurm() -> bool:
     return shutil.which("sbatch") is not None
 
 
-def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b"") -> bytes:
+def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S) -> bytes:
     """Run a Slurm command, without a shell, and return its stdout.
 
     Raises:
@@ -41,7 +41,7 @@ def run_slurm(words: Sequence[str], timeout_s: float = ANSWER_S, text: bytes = b
     try:
         done = subprocess.run(
             words,
-            input=text,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,
             env={**os.environ, **_ENVIRONMENT},

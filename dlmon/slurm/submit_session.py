@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from dlmon.log.folder import LOG_NAME, LogError, new_session_id, reason_of
+from dlmon.log.folder import LOG_NAME, LogError, new_session_id, reason_of, unwritable
 from dlmon.log.label import Label, write_label
 from dlmon.log.submitted import Submitted, read_submitted, write_submitted
 from dlmon.protocol.job import Job
@@ -118,10 +118,7 @@ def _new_folder(job: Job) -> Path:
                 return folder
         raise FileExistsError(None, "no name is free")
     except OSError as error:
-        raise LogError(
-            f"the log directory {parent} can't be written ({reason_of(error)}); "
-            "choose another with --log-dir"
-        ) from None
+        raise unwritable(parent, error) from None
 
 
 def _write_job(folder: Path, job: Job, options: SlurmOptions, text: str) -> Submitted:

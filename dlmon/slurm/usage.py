@@ -129,7 +129,7 @@ def _total_cpus(text: str) -> int:
     return total
 
 
-def fitting_options(job: SlurmJob, usage: JobUsage, headroom: float = HEADROOM) -> list[str]:
+def fitting_options(job: SlurmJob, usage: JobUsage) -> list[str]:
     """Return the options of sbatch that would have fitted a job, in round figures.
 
     An option is there only if its resource was both requested and measured, and never exceeds the
@@ -139,17 +139,17 @@ def fitting_options(job: SlurmJob, usage: JobUsage, headroom: float = HEADROOM) 
     nodes = job.nodes or 1
     options = []
     if job.cpus is not None and usage.cpus is not None:
-        needed_cpus = math.ceil((usage.most_cpus or usage.cpus / nodes) * headroom)
+        needed_cpus = math.ceil((usage.most_cpus or usage.cpus / nodes) * HEADROOM)
         options.append(f"--cpus-per-task={max(1, min(needed_cpus, -(-job.cpus // nodes)))}")
     if job.memory_mib is not None and usage.memory_mib is not None:
         used_mib = usage.most_memory_mib or usage.memory_mib / nodes
         limit_mib = job.memory_mib / nodes
         if used_mib <= limit_mib:
-            options.append(f"--mem={_rounded_memory(used_mib * headroom, limit_mib)}")
+            options.append(f"--mem={_rounded_memory(used_mib * HEADROOM, limit_mib)}")
     if job.gpus is not None and usage.gpus is not None and 0 < usage.gpus < job.gpus:
         options.append(f"--gpus-per-node={math.ceil(usage.gpus / nodes)}")
     if job.time_limit_s is not None and usage.time_s is not None:
-        options.append(f"--time={_rounded_time(usage.time_s * headroom, job.time_limit_s)}")
+        options.append(f"--time={_rounded_time(usage.time_s * HEADROOM, job.time_limit_s)}")
     return options
 
 

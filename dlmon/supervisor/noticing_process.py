@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
-from dlmon.records import Notice, RecordError, decode
+from dlmon.records import Notice, decode_lines
 from dlmon.system.children import die_with_parent, end_group
 
 _LONGEST_LINE = 1 << 16
@@ -83,10 +83,6 @@ class NoticingProcess:
             asyncio.get_running_loop().remove_reader(self._fd)
             return
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
-        for line in lines:
-            try:
-                record = decode(line)
-            except RecordError:
-                continue
+        for record in decode_lines(lines):
             if isinstance(record, Notice):
                 self._notice(record.text)

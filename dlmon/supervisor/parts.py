@@ -36,6 +36,7 @@ from dlmon.records import (
 )
 from dlmon.records.changes import Changes, merge
 from dlmon.session.limits.run_samples import summed_parts
+from dlmon.session.running_time import with_times
 from dlmon.supervisor.joined_batches import JoinedBatches
 
 READ_S = 0.5
@@ -257,13 +258,10 @@ class _Part:
 
     def _moved(self, record: Any) -> Any:
         """Return a record with its times on the session's clock."""
-        names = ("t", "begin", "end", "train_end", "t_last", "first_end", "last_end")
-        fields = vars(record)
-        moved = {name: self._time(fields[name]) for name in names if fields.get(name) is not None}
-        validation = fields.get("validation")
-        if validation is not None:
-            moved["validation"] = self._moved(validation)
-        return replace(record, **moved)
+        moved = with_times(record, self._time)
+        if isinstance(record, Epoch) and record.validation is not None:
+            moved = replace(moved, validation=with_times(record.validation, self._time))
+        return moved
 
     def _align(self, epoch: Epoch, end_ns: int) -> Iterator[Notice]:
         """Correct the part's clock by the end of a common epoch, once, if it is wrong."""

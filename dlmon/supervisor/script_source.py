@@ -97,7 +97,6 @@ def _git(folder: Path, *words: str) -> str:
     """Return the cleaned output of a git command in a folder.
 
     Raises:
-        OSError, ValueError: git can't be run.
         _Unknown: the folder is in no repository, or git fails.
     """
     try:

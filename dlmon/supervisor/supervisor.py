@@ -25,13 +25,7 @@ from dlmon.alerts.dispatch import SessionAlerts
 from dlmon.comparison.peaks import with_peak
 from dlmon.exit_codes import DONE, FAILED, NOT_STARTED, WRONG_ARGUMENTS, code_of_script
 from dlmon.launch.bundle import BundleError, bundle_folder
-from dlmon.launch.device import (
-    DeviceChoice,
-    DeviceError,
-    check_cpus,
-    choose_device,
-    may_wake,
-)
+from dlmon.launch.device import DeviceChoice, DeviceError, check_cpus, choose_device, may_wake
 from dlmon.launch.exporter_process import ServeError, serve_sessions
 from dlmon.launch.interpreter import (
     Interpreter,
@@ -84,24 +78,14 @@ from dlmon.session.session import Session
 from dlmon.slurm.ending import ask_why
 from dlmon.slurm.submit import WARNING_S
 from dlmon.slurm.usage import job_in, with_queue
-from dlmon.supervisor.child import (
-    ScriptError,
-    ScriptProcess,
-    WorkloadProcess,
-    check_script,
-)
+from dlmon.supervisor.child import ScriptError, ScriptProcess, WorkloadProcess, check_script
 from dlmon.supervisor.control import Control
 from dlmon.supervisor.kernel_kills import KernelKills
 from dlmon.supervisor.noticing_process import NoticingProcess
 from dlmon.supervisor.parts import Parts
 from dlmon.supervisor.script_source import script_source
 from dlmon.supervisor.tracker_process import TrackerFeed
-from dlmon.supervisor.verdict import (
-    Ending,
-    make_machine_result,
-    make_result,
-    why_nothing_trained,
-)
+from dlmon.supervisor.verdict import Ending, make_machine_result, make_result, why_nothing_trained
 from dlmon.system.children import command_of_folders, end_group, end_process, python_command
 from dlmon.system.suspension import Suspension
 from dlmon.system.this_host import boot_id, host_name
@@ -152,10 +136,7 @@ class Supervisor:
     """One session, from the job to its result record."""
 
     def __init__(
-        self,
-        job: Job,
-        answer: Callable[[Started | Refused], None],
-        send: Callable[[Record], bool],
+        self, job: Job, answer: Callable[[Started | Refused], None], send: Callable[[Record], bool]
     ) -> None:
         self._job = job
         self._answer = answer

@@ -29,7 +29,7 @@ from dlmon.sweep.hosts import CurrentRun
 from dlmon.sweep.log import SweepWriter
 from dlmon.sweep.plan import Combination, SweepError
 from dlmon.sweep.progress import outcome_of
-from dlmon.sweep.runner import POLL_S, SweepRun
+from dlmon.sweep.runner import SweepRun
 
 
 class ArrayRun(SweepRun):
@@ -39,7 +39,6 @@ class ArrayRun(SweepRun):
         writer: the log of the sweep, which this closes in the end.
         make_job: returns the job of a combination.
         refusal: returns why a combination can't be run; None if it can.
-        poll_s: the time between two polls of sessions.
     """
 
     def __init__(
@@ -47,9 +46,8 @@ class ArrayRun(SweepRun):
         writer: SweepWriter,
         make_job: Callable[[Combination], Job],
         refusal: Callable[[Combination], str | None],
-        poll_s: float = POLL_S,
     ) -> None:
-        super().__init__(writer, make_job, refusal, poll_s=poll_s)
+        super().__init__(writer, make_job, refusal)
         self._queue = SharedQueue()
 
     leaves_jobs = True

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
 from dlmon.sweep.plan import SweepError
-from dlmon.system.git import GitError, git
+from dlmon.system.git import COMMIT, GitError, git
 
 _PREFIX = "commit-"
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # A large repository takes a while to copy.
 _LONGEST_S = 600.0
 _WITHOUT_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -28,7 +27,7 @@ def repository_of(folder: Path) -> Path:
     """
     try:
         return Path(os.fsdecode(git(folder, "rev-parse", "--show-toplevel")).rstrip("\n"))
-    except (GitError, OSError, ValueError) as error:
+    except GitError as error:
         raise SweepError(
             f"{clean(str(folder), SHOWN_LENGTH)} is in no git repository, so it has no commits to "
             f"compare ({_in_short(error)})"
@@ -45,9 +44,9 @@ def commit_of(repository: Path, name: str) -> str:
         # A name that begins with a dash would be an option.
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         commit = git(repository, *words).decode().strip()
-    except (GitError, OSError, ValueError):
+    except GitError:
         commit = ""
-    if not _COMMIT.fullmatch(commit):
+    if not COMMIT.fullmatch(commit):
         raise SweepError(
             f"there is no commit {clean(name, SHOWN_LENGTH)} in "
             f"{clean(str(repository), SHOWN_LENGTH)}: git log --oneline shows them"
@@ -59,7 +58,7 @@ def has_uncommitted_changes(repository: Path) -> bool | None:
     """Return whether files that git follows differ from their commit; None if git can't tell."""
     try:
         return bool(git(repository, "status", "--porcelain", "--untracked-files=no"))
-    except (GitError, OSError, ValueError):
+    except GitError:
         return None
 
 
@@ -132,11 +131,9 @@ def remove_trees(repository: Path, trees: Mapping[str, Path]) -> None:
     for tree in set(trees.values()):
         # What git refuses to remove, such as a copy that was cut short, is removed all the same.
         shutil.rmtree(tree, ignore_errors=True)
-    try:
+    # The repository may be gone, and with it its notes.
+    with contextlib.suppress(GitError):
         git(repository, "worktree", "prune")
-    except (GitError, OSError, ValueError):
-        # The repository is gone, and with it its notes.
-        return
 
 
 def leftover_trees(folder: Path) -> dict[str, Path]:

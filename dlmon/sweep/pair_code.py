@@ -24,5 +24,5 @@ def changed_by_pairs(plan: Plan) -> tuple[ChangedFile, ...] | None:
         return None
     try:
         return changed_files(Path(script.commit_folder), script.commits[base], commit)
-    except (OSError, ValueError, GitError):
+    except GitError:
         return None

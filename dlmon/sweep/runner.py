@@ -160,7 +160,8 @@ class SweepRun:
         try:
             if self.prepare is not None:
                 note = await asyncio.to_thread(self.prepare)
-                self.notes += [note] if note is not None else []
+                if note is not None:
+                    self.notes.append(note)
                 self.sweep.changed = await asyncio.to_thread(changed_by_pairs, self.sweep.plan)
             self._take_over()
             await asyncio.to_thread(read_run_figures, self.sweep, self.directory)
@@ -425,13 +426,12 @@ class SweepRun:
         ]
         command = plan.script.command if plan.script is not None else ()
         reason = why_not_in_turns(command, first_runs)
-        if reason is not None:
-            self._tell_once(f"the runs of a pair come one after the other: {reason}")
-        return pair if reason is None else None
-
-    def _tell_once(self, note: str) -> None:
+        if reason is None:
+            return pair
+        note = f"the runs of a pair come one after the other: {reason}"
         if note not in self.notes:
             self.notes.append(note)
+        return None
 
     async def _run_in_turns(self, slots: Sequence[Slot], rule: PairRule) -> None:
         """Run both runs of a pair at once, one suspended while the other runs."""

@@ -37,7 +37,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-def python_command(module: str, python: str = sys.executable) -> list[str]:
+def python_command(module: str) -> list[str]:
     """Return the command that runs one of our modules.
 
     `-P` keeps the working directory off the path, so that a person's own
@@ -45,8 +45,8 @@ def python_command(module: str, python: str = sys.executable) -> list[str]:
     """
     folders = os.environ.get(PACKAGES_VARIABLE)
     if folders:
-        return command_of_folders(python, module, folders)
-    return [python, "-P", "-m", module]
+        return command_of_folders(sys.executable, module, folders)
+    return [sys.executable, "-P", "-m", module]
 
 
 def command_of_folders(python: str, module: str, folders: str) -> list[str]:

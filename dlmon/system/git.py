@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from threading import Timer
+
+COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+"""The whole hash of a commit."""
 
 _LONGEST_S = 2.0
 _MOST_BYTES = 2**20
@@ -30,8 +34,7 @@ def git(
         longest_s: the command is ended after this time.
 
     Raises:
-        OSError, ValueError: git can't be run.
-        GitError: the folder is in no repository, or git fails or takes too long.
+        GitError: the folder is in no repository, or git can't be run, fails or takes too long.
     """
     environment = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
@@ -45,6 +48,9 @@ def git(
         )
     except FileNotFoundError:
         raise GitError("git is not installed") from None
+    except (OSError, ValueError) as error:
+        # A folder with a null character in its name is a ValueError.
+        raise GitError(getattr(error, "strerror", None) or str(error)) from None
     too_late = Timer(longest_s, process.kill)
     with process:
         assert process.stdout is not None

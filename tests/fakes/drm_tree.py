@@ -18,7 +18,6 @@ from typing import Any
 from dlmon.sensors.drm import intel_memory
 
 MIB, GIB = 2**20, 2**30
-ROOT_PORT = "pci0000:00/0000:00:01.1"
 
 
 def gpu_metrics(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -36,6 +37,13 @@ def eventually(condition, what):
         assert looked_at < deadline, f"waited {DEADLINE_S:.0f} s in vain for {what}"
         # What takes long to look at leaves the CPU to what is waited for.
         time.sleep(max(0.02, 4 * (looked_at - begin)))
+
+
+async def until(condition):
+    """Let the loop go on until a condition holds."""
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - it is the loop that is let go on
+            await asyncio.sleep(0)
 
 
 def is_alive(pid):

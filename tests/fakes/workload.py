@@ -18,7 +18,6 @@ the functions of `Actions`.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -68,9 +67,6 @@ class Actions:
     def leave(self, code: int) -> None:
         """End at once, without a word to anybody."""
         os._exit(code)
-
-    def segfault(self) -> None:
-        ctypes.string_at(0)
 
     def allocate(self) -> None:
         """Take memory, and use it, until somebody ends this."""

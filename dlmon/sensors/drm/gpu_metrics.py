@@ -39,8 +39,7 @@ _RESIDENCIES = {
 """The offset of counters of the time throttled, and the reason of each."""
 _ENERGY = {(1, 4): 24, (1, 5): 56, (1, 6): 16, (1, 7): 24, (1, 8): 24}
 """The offset of the energy in units of 2⁻¹⁶ J; of older tables the unit is not known."""
-_NO_THROTTLING = "not reported here"
-_NO_ENERGY = "not reported here"
+_NOT_REPORTED = "not reported here"
 
 
 def throttle(card: CardFiles) -> tuple[str, ...]:
@@ -50,10 +49,10 @@ def throttle(card: CardFiles) -> tuple[str, ...]:
     if revision in _INDEPENDENT:
         (bits,) = _numbers(table, _INDEPENDENT[revision], "Q")
         if bits == 2**64 - 1:
-            raise ValueError(_NO_THROTTLING)
+            raise ValueError(_NOT_REPORTED)
         return _reasons(bits, card)
     if revision not in _RESIDENCIES:
-        raise LookupError(_NO_THROTTLING)
+        raise LookupError(_NOT_REPORTED)
     offset, words = _RESIDENCIES[revision]
     now = _numbers(table, offset, f"{len(words)}I")
     before = card.counters.get(PATH)
@@ -69,7 +68,7 @@ def energy_j(card: CardFiles) -> float:
     table = card.bytes(PATH)
     offset = _ENERGY.get(_revision(table))
     if offset is None:
-        raise LookupError(_NO_ENERGY)
+        raise LookupError(_NOT_REPORTED)
     (units,) = _numbers(table, offset, "Q")
     return round(units / 2**16, 1)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dlmon.records.sanitize import clean
 from dlmon.records.words import VENDORS
-from dlmon.sensors import kernel_files
+from dlmon.sensors.kernel_files import text_of
 
 # libdrm's table of AMD's GPUs, whose lines are "DEVICE, REVISION, NAME" in hexadecimal.
 _AMDGPU_IDS = ("usr/share/libdrm/amdgpu.ids", "opt/amdgpu/share/libdrm/amdgpu.ids")
@@ -18,7 +18,7 @@ _PCI_IDS = ("usr/share/hwdata/pci.ids", "usr/share/misc/pci.ids")
 def product_name(root: Path, folder: str, vendor: str) -> str:
     """Return the name of the card in a folder of /sys/class/drm."""
     device, revision = _id(f"{folder}/device/device"), _id(f"{folder}/device/revision")
-    name = _text(f"{folder}/device/product_name")
+    name = text_of(f"{folder}/device/product_name")
     if not name and vendor == "amd":
         name = _from_amdgpu_ids(root, f"{device:04X}", f"{revision:02X}")
     if not name and device:
@@ -57,15 +57,8 @@ def _lines(root: Path, paths: tuple[str, ...]) -> Iterator[str]:
             return
 
 
-def _text(path: str) -> str:
-    try:
-        return kernel_files.read(path).strip()
-    except OSError:
-        return ""
-
-
 def _id(path: str) -> int:
     try:
-        return int(_text(path), 16)
+        return int(text_of(path), 16)
     except ValueError:
         return 0

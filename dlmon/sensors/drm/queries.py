@@ -327,11 +327,6 @@ XE = Driver(
         _awake_mhz(f"{_TILE0}/freq0/act_freq"),
         _intel_throttle(f"{_TILE0}/freq0/throttle/status", f"{_TILE0}/freq0/throttle/reason_"),
     ),
-    slow=(
-        _limit_w(*_LIMIT),
-        _temperature("memory_c", "vram"),
-        _FAN_SPEED,
-        *_LINK,
-    ),
+    slow=(_limit_w(*_LIMIT), _temperature("memory_c", "vram"), _FAN_SPEED, *_LINK),
 )
 DRIVERS = {driver.name: driver for driver in (AMDGPU, I915, XE)}

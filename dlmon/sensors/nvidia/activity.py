@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from dlmon.sensors.nvidia.queries import LIFE_CYCLE, NOT_SUPPORTED, words
-from dlmon.sensors.query import Query
+from dlmon.sensors.query import IMPOSSIBLE, Query
 
 _METRICS = {
     "sm_active_pct": "NVML_GPM_METRIC_SM_UTIL",
@@ -177,7 +177,7 @@ class InstanceActivity:
         why = {name: words(nvml.NVMLError(code)) for name, (code, _) in answers.items() if code}
         values = {name: _rounded(pct) for name, (code, pct) in answers.items() if not code}
         wrong = [name for name, pct in values.items() if not 0 <= pct <= 100]
-        why |= dict.fromkeys(wrong, "the driver reported an impossible value")
+        why |= dict.fromkeys(wrong, IMPOSSIBLE)
         return {name: pct for name, pct in values.items() if name not in wrong}, why
 
     def close(self) -> None:

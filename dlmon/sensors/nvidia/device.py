@@ -36,7 +36,7 @@ from dlmon.sensors.nvidia.queries import (
 )
 from dlmon.sensors.nvidia.xid_errors import XidErrors
 from dlmon.sensors.provider import BYTES_IN_MIB, Rates, mib_per_second
-from dlmon.sensors.query import Query, Reader
+from dlmon.sensors.query import IMPOSSIBLE, Query, Reader
 
 # A GPU with 18 links takes 18 calls: ask for their state once a minute, every 12 slow readings.
 _READINGS_BETWEEN = 12
@@ -80,7 +80,7 @@ class NvLinks:
                 raise nvml.NVMLError(field.nvmlReturn)
             kib = field.value.ullVal
             if kib >= _NOT_AVAILABLE:
-                raise ValueError("the driver reported an impossible value")
+                raise ValueError(IMPOSSIBLE)
             (kib_s,) = rates.per_second(self._clock(), kib)
             return mib_per_second(kib_s * 1024)
 

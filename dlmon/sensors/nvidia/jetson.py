@@ -14,9 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from dlmon.records import Cpu, Gpu, GpuFacts, GpuState, MachineFacts
 from dlmon.sensors import kernel_files
+from dlmon.sensors.kernel_files import text_of
 from dlmon.sensors.nvidia.device import READINGS
-from dlmon.sensors.nvidia.provider import NvidiaProvider, text_of
+from dlmon.sensors.nvidia.provider import NvidiaProvider
 from dlmon.sensors.provider import SensorReading
+from dlmon.sensors.query import IMPOSSIBLE
 
 _T = TypeVar("_T", Gpu, GpuFacts)
 
@@ -55,7 +57,7 @@ class _Row(NamedTuple):
             raise ValueError(_NOT_REPORTED)
         value = math.prod(map(_number, self.files)) / self.per_unit
         if not 0 <= value <= self.most:
-            raise ValueError("the driver reported an impossible value")
+            raise ValueError(IMPOSSIBLE)
         return round(value, self.digits)
 
 
@@ -125,11 +127,7 @@ class JetsonProvider(NvidiaProvider):
         reasons = {name: why for name, why in facts.why.items() if name != "gpus"}
         reasons["foreign_gpu_processes"] = _USERS_UNKNOWN
         return replace(
-            facts,
-            gpus=(gpu,),
-            gpus_state=GpuState.ANSWERS,
-            foreign_gpu_processes=None,
-            why=reasons,
+            facts, gpus=(gpu,), gpus_state=GpuState.ANSWERS, foreign_gpu_processes=None, why=reasons
         )
 
     def fast(self, t: int) -> SensorReading:

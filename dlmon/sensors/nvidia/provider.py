@@ -17,6 +17,7 @@ from typing import Any
 from dlmon.records import GpuState, MachineFacts, gpu_name
 from dlmon.records.xid import xid_text
 from dlmon.sensors import kernel_files
+from dlmon.sensors.kernel_files import text_of
 from dlmon.sensors.nvidia.device import LOST, Device, Missing, missing_by
 from dlmon.sensors.nvidia.queries import (
     ENERGY,
@@ -62,14 +63,6 @@ class RuntimePower:
     def all_asleep(self) -> bool:
         """True if there are cards, and none is awake."""
         return bool(self._statuses) and all(text_of(path) == "suspended" for path in self._statuses)
-
-
-def text_of(path: str | Path) -> str:
-    """Return the text of a kernel file without its end; empty if it can't be read."""
-    try:
-        return kernel_files.read(path).strip().strip("\0")
-    except OSError:
-        return ""
 
 
 ASLEEP = Missing("asleep (runtime power management)", GpuState.ASLEEP)

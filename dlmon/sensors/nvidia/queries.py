@@ -11,7 +11,7 @@ from typing import Any
 from dlmon.records import LARGEST, GpuState
 from dlmon.sensors import kernel_files
 from dlmon.sensors.provider import BYTES_IN_MIB
-from dlmon.sensors.query import Query, Reader
+from dlmon.sensors.query import IMPOSSIBLE, Query, Reader
 
 # nvmlReturn_t (NVML API reference, nvml.h).
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION = 1, 2, 3, 4
@@ -166,7 +166,7 @@ def _pids(nvml: Any, instance: Any) -> tuple[int, ...]:
 def _virtualization(nvml: Any, gpu: Any) -> str:
     mode = nvml.nvmlDeviceGetVirtualizationMode(gpu)
     if mode not in VIRTUALIZATION:
-        raise ValueError("the driver reported an impossible value")
+        raise ValueError(IMPOSSIBLE)
     return VIRTUALIZATION[mode]
 
 

@@ -11,6 +11,7 @@ from dlmon.records.record import record
 from dlmon.records.stacks import place_text
 from dlmon.records.training import STEP_PARTS, WAITS
 from dlmon.session.limits.evidence import RANKS, Evidence
+from dlmon.session.limits.rules import LINE_SHARE
 from dlmon.session.loops import ProcessRate
 from dlmon.session.time_breakdown import StepMean
 
@@ -28,8 +29,6 @@ _WHERE = {
     "optimizer_us": "in the optimiser",
     OWN_CODE: "in your code",
 }
-# A line of your code is named if it has this share of the samples.
-_MOSTLY = 0.6
 
 
 @record(frozen=True)
@@ -94,7 +93,7 @@ class Straggler:
             return f"look for what {name} loads more slowly: its data, its CPUs, its disk"
         code = self.rank.code if self.part == OWN_CODE else None
         line = code.places[0] if code is not None and code.places else None
-        if code and line and line.looks >= _MOSTLY * sum(place.looks for place in code.places):
+        if code and line and line.looks >= LINE_SHARE * sum(place.looks for place in code.places):
             place = place_text(line.script, line.inner)
             line_text = place.partition(" in ")[0]
             return f"take {line_text} out of the loop of {name}, or run it every few steps"

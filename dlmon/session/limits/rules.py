@@ -77,8 +77,8 @@ def other_programs(run: RunSamples) -> Evidence | None:
 
 _WORTH_NAMING = 0.25
 """A program that takes this share of the CPU time of all other programs is named."""
-# A line of the script's own code is named if it explains this share of that code's time.
-_MOSTLY = 0.6
+LINE_SHARE = 0.6
+"""A line of the script's own code is named if it explains this share of that code's time."""
 
 
 def _busiest_other(samples: Sequence[Machine]) -> tuple[int, str, float]:
@@ -578,8 +578,8 @@ def own_code(run: RunSamples) -> Evidence | None:
     took = part_text(run.parts, "rest_us")
     reasons: tuple[str, ...] = (f"{took} outside loader, network, optimiser",)
     advice, code = "", run.code
-    if code is not None and code.places and code.places[0].looks >= _MOSTLY * share * code.samples:
-        line = code.places[0]
+    line = code.places[0] if code is not None and code.places else None
+    if code and line and line.looks >= LINE_SHARE * share * code.samples:
         place = place_text(line.script, line.inner)
         reasons = (f"{place}: {_of_line(run.parts, share, line.looks / code.samples)}",)
         advice = f"take {place.partition(' in ')[0]} out of the loop, or run it every few steps"

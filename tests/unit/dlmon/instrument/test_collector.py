@@ -55,8 +55,8 @@ def end(epoch=0, t=BEGIN + 10_000 * MS, cut=False, **changes):
     return EpochEnd(epoch, t, cut=cut, **values)
 
 
-def ends(count, first=0, every=20 * MS, since=BEGIN):
-    return [since + (index + 1) * every for index in range(first, count)]
+def ends(count, first=0, since=BEGIN):
+    return [since + (index + 1) * 20 * MS for index in range(first, count)]
 
 
 def collect(*flushes, finish=True, collector=None):
@@ -180,11 +180,11 @@ def test_beyond_the_batches_that_keep_their_times_there_is_a_summary_a_second(mo
     assert summaries[-1].t_last == epoch.train_end
 
 
-def opened(after_ms, epoch=1, **options):
+def opened(after_ms, **options):
     """Return what is queued of an epoch that is opened within so long, and its ten batches."""
-    mark = EpochStart(epoch, BEGIN, sizes(10, 100), follows=True, **options)
+    mark = EpochStart(1, BEGIN, sizes(10, 100), follows=True, **options)
     at = BEGIN + after_ms * MS
-    return [mark, EpochOpened(at), *ends(10, since=at), end(epoch)]
+    return [mark, EpochOpened(at), *ends(10, since=at), end(1)]
 
 
 def phases_of(records):
@@ -212,9 +212,7 @@ def test_a_long_opening_is_reported_while_it_lasts_and_once():
         collector.take(deque([] if number else [mark]), now=BEGIN + number * 100 * MS)
         reported.append([record.name for record in collector.records()])
     assert reported == [[], [], [], ["opening"], [], [], [], []]
-    assert phases_of(collect(rest, collector=collector)) == [
-        Phase(BEGIN + 2_100 * MS, "training"),
-    ]
+    assert phases_of(collect(rest, collector=collector)) == [Phase(BEGIN + 2_100 * MS, "training")]
 
 
 def test_a_pause_is_a_phase_only_where_it_lasts():

@@ -40,12 +40,7 @@ def test_its_end_is_reported_once_it_goes_on():
 
 
 @pytest.mark.parametrize(
-    "sample",
-    [
-        ((SELECT, LOOP), 0.5),
-        ((SELECT, COMPILER, LOOP), 0.0),
-    ],
-    ids=["computes", "compiles"],
+    "sample", [((SELECT, LOOP), 0.5), ((SELECT, COMPILER, LOOP), 0.0)], ids=["computes", "compiles"]
 )
 def test_a_thread_that_computes_or_waits_for_a_compiler_does_not_stand_still(sample):
     assert reports([sample] * 90) == []

@@ -44,10 +44,7 @@ def test_where_nothing_is_computed_again_the_loss_says_so():
 
 @pytest.mark.parametrize(
     "node",
-    [
-        Node("CompiledFunctionBackward", weight()),
-        Keeping("Mm", weight()),
-    ],
+    [Node("CompiledFunctionBackward", weight()), Keeping("Mm", weight())],
     ids=["compiled", "an older PyTorch"],
 )
 def test_where_a_loss_does_not_show_it_nothing_is_said(node):

@@ -98,12 +98,12 @@ def matrix(**more):
     return Linear(weight=Parameter(WIDTH, WIDTH, **more), bias=Parameter(WIDTH))
 
 
-def gpt(config=None, layers=2, **parts):
+def gpt(config=None, **parts):
     words = Parameter(WORDS, WIDTH)
     network = GPT(
         words=Embedding(weight=words),
         places=Embedding(weight=Parameter(64, WIDTH)),
-        layers=Module(**{str(number): Module(net=matrix()) for number in range(layers)}),
+        layers=Module(**{str(number): Module(net=matrix()) for number in range(2)}),
         head=Linear(weight=words),
         **parts,
     )

@@ -9,13 +9,7 @@ from fakes.listener import Listener
 from fakes.loops import KeptReporter
 
 from dlmon.instrument import reporter as reporter_module
-from dlmon.instrument.pauses import (
-    pauses_of,
-    watch_compiler,
-    watch_guards,
-    watch_jax,
-    watch_saves,
-)
+from dlmon.instrument.pauses import pauses_of, watch_compiler, watch_guards, watch_jax, watch_saves
 from dlmon.instrument.reporter import Reporter
 from dlmon.records import NamedPause, OutOfMemory
 

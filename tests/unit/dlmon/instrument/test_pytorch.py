@@ -9,12 +9,7 @@ import pytest
 from fakes.loops import KeptReporter, Reported
 
 from dlmon.instrument.collector import BatchCollector
-from dlmon.instrument.pytorch import (
-    steps_of,
-    watch_loaders,
-    watch_memory,
-    watch_optimizers,
-)
+from dlmon.instrument.pytorch import steps_of, watch_loaders, watch_memory, watch_optimizers
 from dlmon.instrument.trainers import watch_lightning, watch_transformers
 from dlmon.records import Evaluation, OutOfMemory, TokenShares
 

@@ -6,14 +6,7 @@ import pytest
 from fakes.recorded import recorded_session
 
 from dlmon.log.folder import LogError, part_name, parts_in
-from dlmon.log.parts import (
-    ANNOUNCED,
-    announce,
-    announced,
-    join,
-    joined_step,
-    leave,
-)
+from dlmon.log.parts import ANNOUNCED, announce, announced, join, joined_step, leave
 from dlmon.log.writer import LogWriter
 from dlmon.system.this_host import host_name
 

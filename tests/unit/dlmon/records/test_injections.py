@@ -70,7 +70,6 @@ def test_another_value_is_refused_in_a_sentence(name, text, problem):
 @pytest.mark.parametrize("kind", INJECTIONS.values(), ids=list(INJECTIONS))
 def test_every_value_of_an_injection_can_be_typed_and_advised(kind):
     assert kind.framework in (TORCH, KERAS)
-    assert kind.effect.endswith(".")
     values = [*kind.words, *([] if kind.least is None else [kind.least])]
     assert values
     for value in values:

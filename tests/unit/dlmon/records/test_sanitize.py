@@ -16,8 +16,7 @@ PIECES = st.sampled_from(
     ]
 )
 FOREIGN = st.one_of(
-    st.lists(PIECES, max_size=30).map("".join),
-    st.text(st.characters(), max_size=60),
+    st.lists(PIECES, max_size=30).map("".join), st.text(st.characters(), max_size=60)
 )
 
 BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from fakes.screens import Clock
+from fakes.sessions import until
 
 from dlmon.remote import connection as links
 from dlmon.remote.connection import SILENCE_S, Connection, StandingRequest
@@ -98,13 +99,6 @@ async def unstarted(host, clock):
 async def link(unstarted):
     unstarted.start()
     return unstarted
-
-
-async def until(condition):
-    """Let the loop go on until a condition holds."""
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - it is the loop that is let go on
-            await asyncio.sleep(0)
 
 
 async def test_a_host_that_can_not_be_reached_is_tried_less_and_less_often(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fakes import hosts
 from fakes.recorded import recorded_session
+from fakes.sessions import until
 from fakes.sweeps import SMALL
 
 from dlmon.exit_codes import UNREACHABLE
@@ -85,12 +86,6 @@ def listed(monkeypatch):
         sessions.append(SessionEntry(header, Path(session, "session.jsonl"), status, None, None))
 
     return add
-
-
-async def until(condition):
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - it is the loop that is let go on
-            await asyncio.sleep(0)
 
 
 # ---- launching ----

@@ -33,11 +33,7 @@ docker0:   2000       1    0    0    0     0          0         0     2000      
 
 def test_a_counter_that_began_again_has_no_rate_once_and_none_without_time():
     rates = Rates()
-    for t, count, why in (
-        (0, 100, "no earlier"),
-        (SECOND, 3, "was reset"),
-        (SECOND, 4, "no time"),
-    ):
+    for t, count, why in ((0, 100, "no earlier"), (SECOND, 3, "was reset"), (SECOND, 4, "no time")):
         with pytest.raises(ValueError, match=why):
             rates.per_second(t, count)
     assert rates.per_second(2 * SECOND, 5) == (1.0,)

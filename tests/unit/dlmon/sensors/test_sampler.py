@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes.screens import Clock
 
-from dlmon.records import (
-    Cost,
-    Cpu,
-    Gpu,
-    GpuFacts,
-    MachineFacts,
-    Memory,
-    Process,
-)
+from dlmon.records import Cost, Cpu, Gpu, GpuFacts, MachineFacts, Memory, Process
 from dlmon.records.changes import merge
 from dlmon.sensors.provider import Provider, SensorReading
 from dlmon.sensors.sampler import FIRST_WINDOW_S, Sampler

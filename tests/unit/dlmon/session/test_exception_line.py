@@ -15,8 +15,8 @@ TRACEBACK = [
 ]
 
 
-def found_in(output, code=1, stream="stderr"):
-    return find_error([Output(0, stream, text) for text in output], code)
+def found_in(output, code=1):
+    return find_error([Output(0, "stderr", text) for text in output], code)
 
 
 HANDLED = [*TRACEBACK, "ConnectionError: reset", "epoch 1 done"]

@@ -12,9 +12,7 @@ from dlmon.session.framework_memory import MemoryHistory
 SECOND = 10**9
 
 
-def history(
-    peaks: list[float], *, limit_mib: int | None = 40_000, epoch_s: int = 3
-) -> MemoryHistory:
+def history(peaks: list[float], *, epoch_s: int = 3) -> MemoryHistory:
     """Return what is known after epochs with these peaks; what is held differs each second."""
     found = MemoryHistory()
     t = 0
@@ -22,7 +20,7 @@ def history(
         for second in range(epoch_s):
             t += SECOND
             held = round(peak) - (900, 20, 500, 380, 640)[(epoch + second) % 5]
-            found.add(FrameworkMemory(t, "torch", 0, held, round(peak), None, limit_mib))
+            found.add(FrameworkMemory(t, "torch", 0, held, round(peak), None, 40_000))
         found.end_epoch(Epoch(epoch, t - SECOND, t, t, True, 10, {}))
     return found
 

@@ -50,11 +50,7 @@ def reading(t_s, cpu_pct=0.0, **more):
     )
 
 
-TRAINED = (
-    Phase(at(1), "compiling"),
-    Phase(at(3), "training"),
-    batches(0, 1.0, 2.0, *[0.1] * 50),
-)
+TRAINED = (Phase(at(1), "compiling"), Phase(at(3), "training"), batches(0, 1.0, 2.0, *[0.1] * 50))
 
 
 def gaps_of(*records):
@@ -88,13 +84,13 @@ def test_what_is_shorter_or_compiles_or_always_takes_so_long_is_none():
     assert session.snapshot().gaps == ()
 
 
-def evaluating_every(steps, times, long_s=2.0):
+def evaluating_every(steps, times):
     """Return a loop without epochs that evaluates every so many steps."""
     loop = Model(None, None, None, None, None, None, has_epochs=False)
     records = [loop, Phase(at(1), "training")]
     start_s = 1.0
     for number in range(times + 1):
-        first_s = long_s if number else 0.1
+        first_s = 2.0 if number else 0.1
         took_s = (first_s, *[0.1] * (steps - 1))
         records.append(batches(0, start_s, *took_s, first=number * steps))
         start_s += sum(took_s)

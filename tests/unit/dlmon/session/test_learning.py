@@ -218,21 +218,12 @@ TRAINED, VALIDATED, EVALUATED = Pass.TRAINING, Pass.VALIDATION, Pass.EVALUATION
     [
         # It belongs to the epoch of its batches, also where it comes before these.
         ([batches(2, 5), read(6, loss=1.5)], [(6, TRAINED, 2, 1.5)]),
-        (
-            [batches(0, 5), ended(0, 1, 6), read(7, loss=1.0)],
-            [(7, TRAINED, 1, 1.0)],
-        ),
+        ([batches(0, 5), ended(0, 1, 6), read(7, loss=1.0)], [(7, TRAINED, 1, 1.0)]),
         ([read(3, loss=2.0), read(3, loss=9.0)], [(3, TRAINED, 0, 2.0)]),
         # A validation that follows an epoch belongs to it.
-        (
-            [batches(0, 5), ended(0, 1, 6), read(7, eval_loss=1.0)],
-            [(7, VALIDATED, 0, 1.0)],
-        ),
+        ([batches(0, 5), ended(0, 1, 6), read(7, eval_loss=1.0)], [(7, VALIDATED, 0, 1.0)]),
         # An epoch says its training at the last batch and its validation at its end, each once.
-        (
-            [ended(0, 1, 6, loss=1.0, val_loss=2.0)],
-            [(5, TRAINED, 0, 1.0), (6, VALIDATED, 0, 2.0)],
-        ),
+        ([ended(0, 1, 6, loss=1.0, val_loss=2.0)], [(5, TRAINED, 0, 1.0), (6, VALIDATED, 0, 2.0)]),
         ([read(5, val_loss=2.0), ended(0, 1, 6, val_loss=2.0)], [(5, VALIDATED, 0, 2.0)]),
         # One that is written again adds its validation alone, also where more of that follows.
         (

@@ -10,11 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlmon.figures.session.phases import doing_text
-from dlmon.figures.session.progress import (
-    cost_so_far,
-    times_left,
-    waiting_texts,
-)
+from dlmon.figures.session.progress import cost_so_far, times_left, waiting_texts
 from dlmon.records import (
     PHASES,
     Batches,
@@ -116,8 +112,8 @@ def batches(first, dt_us, end_ns=None, epoch=0, samples=100):
     return Batches(epoch=epoch, first=first, samples=samples, t=t, dt_us=tuple(dt_us))
 
 
-def steady_run(step_us=20_000, steps=400):
-    return [MODEL, Phase(0, "training"), batches(0, [step_us] * steps)]
+def steady_run(steps=400):
+    return [MODEL, Phase(0, "training"), batches(0, [20_000] * steps)]
 
 
 @pytest.mark.slow
@@ -311,15 +307,14 @@ def test_the_pauses_between_epochs_are_reckoned_into_what_is_left():
     assert not paused_run().end_of_training
 
 
-def validated_after_epochs(measured, validating_s, epochs=3):
+def validated_after_epochs(measured, validating_s):
     """Return the progress while an epoch is validated that was written before, as of PyTorch.
 
     Args:
         measured: how many epochs were validated before, each in 3 s.
         validating_s: how long this validation has taken.
-        epochs: how many there are.
     """
-    records, t = [replace(MODEL, epochs=epochs, validation_steps=None), Phase(0, "training")], 0
+    records, t = [replace(MODEL, epochs=3, validation_steps=None), Phase(0, "training")], 0
     for epoch in range(measured + 1):
         begin, t = t, t + 2_000_000_000
         records.append(batches(0, [20_000] * 100, begin + 20_000_000, epoch))
@@ -344,14 +339,13 @@ def test_what_is_left_counts_the_validations_of_a_loop_once_one_was_timed():
     assert (last.epoch, last.run_left_s) == (2, pytest.approx(2.0, rel=0.02))
 
 
-def validated_in_two_passes(until, epochs=3):
+def validated_in_two_passes(until):
     """Return what is known of a loop with 3 s of two passes after each of its epochs of 2 s.
 
     Args:
         until: which record of the last epoch's validation is the last one.
-        epochs: how many there are.
     """
-    records, t = [replace(MODEL, epochs=epochs, validation_steps=None), Phase(0, "training")], 0
+    records, t = [replace(MODEL, epochs=3, validation_steps=None), Phase(0, "training")], 0
     for epoch in range(2):
         begin, t = t, t + 2 * SECOND_NS
         records.append(batches(0, [20_000] * 100, begin + 20_000_000, epoch))
@@ -493,7 +487,7 @@ def test_phases_become_stretches_that_the_result_closes_and_each_epoch_begins_on
     made = folded(records)
     phase_spans = list(made.phase_spans)
     assert [stretch.phase for stretch in phase_spans[:6]] == [
-        *("importing", "loading", "building", "compiling", "training", "compiling"),
+        *("importing", "loading", "building", "compiling", "training", "compiling")
     ]
     assert all(a.end == b.start for a, b in pairwise(phase_spans))
     assert phase_spans[-1].end == records[-1].t

@@ -199,10 +199,7 @@ def test_of_a_run_on_a_gpu_they_do_where_it_waits_for_a_cpu(others_pct, waited_p
             {Doubt.THROTTLED: "the CPU limit stopped the run in 30 % of periods"},
         ),
         ({"readings": read(throttled_pct=5.0)}, {}),
-        (
-            {"readings": read(steal_pct=4.0)},
-            {Doubt.STEAL: "CPU steal 4.0 %"},
-        ),
+        ({"readings": read(steal_pct=4.0)}, {Doubt.STEAL: "CPU steal 4.0 %"}),
         ({"readings": read(steal_pct=2.0)}, {}),
         # Of so few it is not known.
         ({"readings": read(4, steal_pct=40.0)}, {}),

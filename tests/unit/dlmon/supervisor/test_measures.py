@@ -11,15 +11,7 @@ from fakes.strategies import ANY_RECORDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlmon.records import (
-    WITHOUT_EPOCHS,
-    Cpu,
-    Epoch,
-    Gpu,
-    Machine,
-    Model,
-    Throughput,
-)
+from dlmon.records import WITHOUT_EPOCHS, Cpu, Epoch, Gpu, Machine, Model, Throughput
 from dlmon.session.effective import effective_of, peak_share
 from dlmon.session.machine_history import (
     BEGAN_AGAIN,
@@ -72,8 +64,8 @@ def cpu_meter(*readings: tuple[float, float | str | None]) -> EnergyMeter:
     return meter
 
 
-def steady(power_w: float, seconds: int, start_j: float = 7000.0) -> list[tuple[float, float]]:
-    return [(t, start_j + power_w * t) for t in range(seconds + 1)]
+def steady(power_w: float, seconds: int) -> list[tuple[float, float]]:
+    return [(t, 7000.0 + power_w * t) for t in range(seconds + 1)]
 
 
 def measured(model=ON_CPU, epochs=(), energy=None, rate=RATE, others=(), **more):

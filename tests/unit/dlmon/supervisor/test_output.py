@@ -86,7 +86,7 @@ def test_lines_are_what_a_terminal_would_show(written, kept):
     assert lines_of(written) == kept
 
 
-def rich_bar(step, of_two=True):
+def rich_bar(step):
     """Return what Rich writes for a bar of two lines, as Lightning's is."""
     again = "\r\x1b[2K\x1b[1A\x1b[2K" if step else ""
     return f"{again}Epoch 0 {step}/99\ntrain_loss: {step / 100:.2f}".encode()
@@ -243,7 +243,7 @@ def test_a_bar_that_floods_leaves_its_last_state():
             st.integers(0, 3 * SECOND), st.one_of(st.integers(0, 120), st.integers(0, 90_000))
         ),
         max_size=12,
-    ),
+    )
 )
 @example([(0, 90_000)])
 @example([(0, 90_000), (SECOND, 90_000)])
@@ -271,22 +271,18 @@ def small_reads(monkeypatch):
     monkeypatch.setattr(output, "KEPT_BYTES", 1 << 16)
 
 
-def drained(output, goes_on=lambda data: None):
+def drained(output):
     """Drain what a script has written; return that, and how often others had their turn."""
 
     async def drain():
         taken, turns = [], []
-
-        def take(stream, data):
-            taken.append(data)
-            goes_on(data)
 
         async def others():
             while True:
                 turns.append(1)
                 await asyncio.sleep(0)
 
-        made = output(take)
+        made = output(lambda stream, data: taken.append(data))
         beside = asyncio.create_task(others())
         await made.drain()
         beside.cancel()

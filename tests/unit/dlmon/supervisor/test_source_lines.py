@@ -18,8 +18,7 @@ def read(path, line=5, began=None):
 
 
 @pytest.mark.parametrize(
-    ("line", "first", "shown"),
-    [(5, 3, range(3, 8)), (1, 1, range(1, 4)), (9, 7, range(7, 10))],
+    ("line", "first", "shown"), [(5, 3, range(3, 8)), (1, 1, range(1, 4)), (9, 7, range(7, 10))]
 )
 def test_the_lines_around_a_line_are_read(tmp_path, line, first, shown):
     path = tmp_path / "train.py"

@@ -42,12 +42,7 @@ def test_a_run_that_waits_without_workers_tries_workers():
 
 @pytest.mark.parametrize(
     ("workers", "wait", "expected"),
-    [
-        (0, 9, {}),
-        (None, 71, {}),
-        (2, 71, {"num_workers": 4, "prefetch_factor": 8}),
-        (2, 9, {}),
-    ],
+    [(0, 9, {}), (None, 71, {}), (2, 71, {"num_workers": 4, "prefetch_factor": 8}), (2, 9, {})],
 )
 def test_workers_are_tried_only_if_a_known_loader_is_waited_for(workers, wait, expected):
     assert tried(run(replace(CPU, workers=workers), wait=wait, forward=10)) == expected

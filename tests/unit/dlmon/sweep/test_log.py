@@ -159,10 +159,7 @@ def test_the_runs_of_a_sweep_follow_its_name_and_nothing_outside_does(begin, log
     relabel(writer.path, Label("new"))
     assert find_log(SweepHeader, "new", log_dir) == writer.path
     labels = {entry.path.parent.name: entry.label for entry in list_sessions(log_dir)}
-    assert labels == {
-        "followed": Label("new", "a note"),
-        "of-its-own": Label("mine", "a note"),
-    }
+    assert labels == {"followed": Label("new", "a note"), "of-its-own": Label("mine", "a note")}
     assert read_label(outside / LOG_NAME) == Label("grid", "a note")
     assert [entry.status for entry in list_sweeps(log_dir)] == ["running"]
 

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlmon.records import Variation
-from dlmon.sweep.plan import (
-    MAX_RUNS,
-    SweepError,
-    check_number_of_runs,
-    combinations_of,
-    fair_order,
-)
+from dlmon.sweep.plan import MAX_RUNS, SweepError, check_number_of_runs, combinations_of, fair_order
 
 
 def test_more_runs_than_anybody_waits_for_are_refused():

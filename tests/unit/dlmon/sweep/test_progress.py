@@ -149,11 +149,7 @@ def test_a_run_without_what_was_to_be_set_says_so(outcomes, text):
 # ---- on several machines ----
 
 
-@given(
-    st.lists(st.integers(1, 4), min_size=1, max_size=4),
-    st.integers(1, 3),
-    st.data(),
-)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 3), st.data())
 def test_the_rest_takes_as_long_as_on_the_machine_that_has_the_most_to_do(sizes, repeats, data):
     hosts = [f"gpu{number}" for number in range(len(sizes))]
     plan = plan_of({"host": hosts, "batch_size": range(1, max(sizes) + 1)}, repeats)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fakes.sessions import until
 from fakes.sweeps import plan_of, result_of
 
 from dlmon.exit_codes import FAILED, UNREACHABLE
@@ -225,12 +226,6 @@ async def sweeping(tmp_path, network):
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def until(condition):
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - it is the loop that is let go on
-            await asyncio.sleep(0)
 
 
 BOXES = ("gpu1", "gpu2")

@@ -10,12 +10,7 @@ from fakes.control_groups import HYBRID_MEMBERSHIP, HYBRID_MOUNTS, V2_MOUNT
 
 from dlmon.records import Cpu, Memory
 from dlmon.records.changes import merge
-from dlmon.sensors.linux.cgroup import (
-    MACHINE_ONLY,
-    CgroupProvider,
-    cpu_limit,
-    memory_limit,
-)
+from dlmon.sensors.linux.cgroup import MACHINE_ONLY, CgroupProvider, cpu_limit, memory_limit
 from dlmon.sensors.provider import SensorReading
 
 CPU_FIELDS = ("throttled_pct", "limit_used_pct")

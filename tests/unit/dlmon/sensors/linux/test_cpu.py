@@ -55,8 +55,8 @@ def test_times_that_are_none_are_a_reason_and_never_0(tmp_path: Path, numbers: s
     assert set(provider.fast(0).cpu.why) == {"pct", "cores"}
 
 
-def core(busy: int, total: int, stolen: int = 0) -> CoreTimes:
-    return CoreTimes(busy, total, stolen)
+def core(busy: int, total: int) -> CoreTimes:
+    return CoreTimes(busy, total, steal=0)
 
 
 def stat(*cores: tuple[int, int, int]) -> dict[str, str]:

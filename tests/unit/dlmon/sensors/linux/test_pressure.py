@@ -10,9 +10,9 @@ from dlmon.sensors.linux.cgroup import PressureProvider, waited_us
 SECOND = 1_000_000_000
 
 
-def psi(some_us, full_us=0):
+def psi(some_us):
     averages = "avg10=0.00 avg60=0.00 avg300=0.00"
-    return f"some {averages} total={some_us}\nfull {averages} total={full_us}\n"
+    return f"some {averages} total={some_us}\nfull {averages} total=0\n"
 
 
 def put(root: Path, files: dict[str, str]):

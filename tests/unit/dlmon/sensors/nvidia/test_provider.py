@@ -15,11 +15,7 @@ from fakes.recorded_nvml import RecordedNvml
 from dlmon.records import Gpu, GpuState
 from dlmon.records.changes import merge
 from dlmon.sensors import kernel_files
-from dlmon.sensors.nvidia.provider import (
-    FIRST_PAUSE_NS,
-    LONGEST_PAUSE_NS,
-    NvidiaProvider,
-)
+from dlmon.sensors.nvidia.provider import FIRST_PAUSE_NS, LONGEST_PAUSE_NS, NvidiaProvider
 from dlmon.sensors.nvidia.queries import cuda_version, sysfs_bus_id, throttle_reasons
 
 SECOND = 1_000_000_000

@@ -19,9 +19,9 @@ class Machine:
     def __init__(self, root):
         self.root = root
 
-    def card(self, bus_id, status="active", control="auto"):
+    def card(self, bus_id, status="active"):
         self._write(f"sys/bus/pci/drivers/nvidia/{bus_id}/class", "0x030000")
-        self._write(f"sys/bus/pci/drivers/nvidia/{bus_id}/power/control", control)
+        self._write(f"sys/bus/pci/drivers/nvidia/{bus_id}/power/control", "auto")
         self.turns(bus_id, status)
 
     def turns(self, bus_id, status):

@@ -28,13 +28,7 @@ from dlmon.records import (
 )
 from dlmon.records.sanitize import clean
 from dlmon.session.limits.evidence import KINDS, Evidence
-from dlmon.session.limits.find import (
-    RULES_OF_THE_START,
-    RuleCheck,
-    check_rules,
-    limit_of,
-    window_s,
-)
+from dlmon.session.limits.find import RULES_OF_THE_START, RuleCheck, check_rules, limit_of, window_s
 from dlmon.session.limits.rules import gpu_lost
 from dlmon.session.limits.run_samples import MIN_SAMPLES, RunSamples
 from dlmon.session.limits.time_parts import TimeShares
@@ -49,12 +43,7 @@ IDLE = Machine(
     gpus=(),
 )
 BUSY_GPU = Gpu(
-    index=0,
-    utilization_pct=97,
-    power_w=90.0,
-    power_limit_w=120.0,
-    temperature_c=61,
-    throttle=(),
+    index=0, utilization_pct=97, power_w=90.0, power_limit_w=120.0, temperature_c=61, throttle=()
 )
 FACTS, TWO, SIXTEEN = (MachineFacts(cores=cores) for cores in (4, 2, 16))
 SMALL_GPU = MachineFacts(cores=4, gpus=(GpuFacts(0, "GTX", memory_mib=24 * 1024),))

@@ -11,11 +11,11 @@ SPREAD_MS = 0.5
 STEP_MS = 50.0
 
 
-def parts_of(own_ms, in_part, others_in="backward_us", step_ms=STEP_MS):
+def parts_of(own_ms, in_part, others_in="backward_us"):
     """Return the parts of a step: this much own work, in a part, and all else in another one."""
     own = {} if in_part == "rest_us" else {in_part: round(1000 * own_ms)}
-    others = {others_in: round(1000 * (step_ms - own_ms))}
-    return StepParts(0, 1, round(1000 * step_ms), **own, **others)
+    others = {others_in: round(1000 * (STEP_MS - own_ms))}
+    return StepParts(0, 1, round(1000 * STEP_MS), **own, **others)
 
 
 def ranks(

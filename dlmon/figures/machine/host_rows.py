@@ -274,14 +274,14 @@ def in_order(hosts: Sequence[HostSnapshot], by: str) -> list[HostSnapshot]:
     if by == "name":
         return sorted(hosts, key=lambda host: _natural(host.name))
     if by == "free GPUs":
-        free = {id(host): -1 if host.free_gpus is None else len(host.free_gpus) for host in hosts}
-        return sorted(hosts, key=lambda host: -free[id(host)])
-    if by == "load":
-        # Rounded to ten percent, so that equally busy hosts don't change places all the time.
-        loads = {id(host): host.load_pct if host.is_current else None for host in hosts}
-        tens = {key: 1 if pct is None else -round(pct / 10) for key, pct in loads.items()}
-        return sorted(hosts, key=lambda host: tens[id(host)])
-    return list(hosts)
+        return sorted(hosts, key=lambda host: 1 if (free := host.free_gpus) is None else -len(free))
+    return sorted(hosts, key=_by_load) if by == "load" else list(hosts)
+
+
+def _by_load(host: HostSnapshot) -> int:
+    """Return a sort key in tens of percent: equally busy hosts don't change places all the time."""
+    load_pct = host.load_pct if host.is_current else None
+    return 1 if load_pct is None else -round(load_pct / 10)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

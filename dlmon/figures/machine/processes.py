@@ -145,16 +145,14 @@ def with_table(every: Sequence[Process], table: Sequence[Process]) -> tuple[Proc
         row = rows.get(process.pid)
         if row is None or abs((process.started or 0) - (row.started or 0)) > SAME_START_S:
             row = Process(process.pid, why=why_unknown)
-        gpus, memory_mib, is_own = row.gpus, row.gpu_memory_mib, process.pid in own
-        why = process.why | {n: why for n, why in row.why.items() if n in _GPU_FIELDS}
         merged.append(
             replace(
                 process,
-                gpus=gpus,
-                gpu_memory_mib=memory_mib,
+                gpus=row.gpus,
+                gpu_memory_mib=row.gpu_memory_mib,
                 gpu_pct=row.gpu_pct,
-                of_run=is_own,
-                why=why,
+                of_run=process.pid in own,
+                why=process.why | {n: why for n, why in row.why.items() if n in _GPU_FIELDS},
             )
         )
     # A driver may number processes in another way.

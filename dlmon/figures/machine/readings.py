@@ -408,12 +408,10 @@ def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
     narrow = width is not None and most_width is not None and width < most_width
     works = (gpu.utilization_pct or 0) >= _WORKS_PCT
     slow = works and 0 < (generation or 0) < (most_generation or 0)
-    level: Level = "high" if narrow or slow else ""
-    return (
-        Figure("PCIe", f"{now} of {most}" if most not in ("", now) else now, level=level)
-        if now
-        else None
-    )
+    if not now:
+        return None
+    text = f"{now} of {most}" if most not in ("", now) else now
+    return Figure("PCIe", text, level="high" if narrow or slow else "")
 
 
 def _lanes(generation: int | None, width: int | None) -> str:

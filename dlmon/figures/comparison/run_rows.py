@@ -307,6 +307,12 @@ def comparison_of(
     )
 
 
+def comparison_among(snapshot: Snapshot, entries: Sequence[SessionEntry]) -> Comparison:
+    """Compare a session that is over with published times and with those of all `entries`."""
+    earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
+    return comparison_of(snapshot, earlier, repeats=repeats_of(entries, snapshot.header))
+
+
 def repeats_of(entries: Sequence[SessionEntry], header: SessionHeader) -> list[RunFigures]:
     """Return the runs of the same work, from which the spread between runs is estimated."""
     same_work = (entry for entry in entries if is_same_work(entry.header, header))

@@ -10,8 +10,7 @@ from typing import Any
 
 from dlmon.figures import units
 from dlmon.figures.columns import Column, number_column, table_of
-from dlmon.figures.comparison.earlier_runs import earlier_sessions
-from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
+from dlmon.figures.comparison.run_rows import Comparison, comparison_among, comparison_bars
 from dlmon.figures.lists.session_list import status_text
 from dlmon.figures.machine.readings import identity
 from dlmon.figures.redact import Redaction
@@ -153,9 +152,7 @@ def session_report(
         snapshot = replace(snapshot, time_breakdown={}, validity=None)
     it = SessionOutcome(session, snapshot, status, read_label(path))
     header, text = snapshot.header, redaction.text
-    entries = list_sessions(log_directory_of(path))
-    earlier = earlier_sessions(entries, header, metric=metric_of(snapshot))
-    comparison = comparison_of(snapshot, earlier, repeats=repeats_of(entries, header))
+    comparison = comparison_among(snapshot, list_sessions(log_directory_of(path)))
     longest = sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=lambda gap: gap.start)
     gaps = [TimeMark(_at_s(gap.start, it), text(gap_of_session(gap, snapshot))) for gap in longest]
     left_out = (METRICS,) if full else (METRICS, COMMAND)

@@ -11,9 +11,8 @@ from dlmon.figures.comparison.earlier_runs import (
     comparable_text,
     conditions_of,
     default_conditions,
-    earlier_sessions,
 )
-from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
+from dlmon.figures.comparison.run_rows import comparison_among, comparison_bars
 from dlmon.figures.lists.session_list import (
     device_name,
     energy_used,
@@ -81,8 +80,8 @@ VALID, IN_DOUBT, COMPARED = "valid", "in doubt", "compared"
 WENT_WRONG, TRY = "what went wrong", "try"
 _MOST_GAPS, _MOST_LOOPS, _MOST_SLOW = 3, 20, 3
 _LEAST_DELAY_S = 0.01
-_STEP_NAMES = {**STEP_NAMES, WAITS: "waiting for other ranks"}
 """The least extra time of a first batch to mention."""
+_STEP_NAMES = {**STEP_NAMES, WAITS: "waiting for other ranks"}
 
 
 @record(frozen=True)
@@ -359,7 +358,7 @@ def outcome_rows(outcome: SessionOutcome, entries: Sequence[SessionEntry], most:
     count = len(rows)
     if rows and snapshot.validity is not None and not snapshot.validity.is_valid:
         rows.append((IN_DOUBT, "; ".join(snapshot.validity.warnings.values())))
-    comparison = _comparison(snapshot, entries)
+    comparison = comparison_among(snapshot, entries)
     if compared := comparison.against_before() or comparison.against_nearest():
         rows.append((COMPARED, compared))
     if stopped := result and stopped_unasked_text(result):
@@ -388,15 +387,10 @@ def describe_outcome(outcome: SessionOutcome, entries: Sequence[SessionEntry]) -
     ):
         if section is not None:
             yield section
-    comparison = _comparison(snapshot, entries)
+    comparison = comparison_among(snapshot, entries)
     # A script has no published figures: before its second run there is nothing to compare.
     if len(comparison.rows) > (1 if snapshot.header.is_script else 0):
         yield comparison_bars(comparison)
-
-
-def _comparison(snapshot: Snapshot, entries: Sequence[SessionEntry]) -> Comparison:
-    earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
-    return comparison_of(snapshot, earlier, repeats=repeats_of(entries, snapshot.header))
 
 
 def breakdown_section(snapshot: Snapshot) -> Bars | None:

@@ -298,22 +298,21 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
         ("wall", units.clock(snapshot.elapsed_s)),
         ("mean CPU", units.percent(use.cpu_pct)),
         *(
-            (f"mean {device_name(gpu)}", ", ".join((units.percent(pct), *_activity(session, gpu))))
+            (
+                f"mean {device_name(gpu)}",
+                ", ".join(filter(None, (units.percent(pct), _activity(session, gpu)))),
+            )
             for gpu, pct in use.gpu_pct.items()
         ),
         ("energy", energy_used(use) or f"– ({why})"),
     ]
 
 
-def _activity(session: Session, gpu: str) -> Iterator[str]:
-    """Yield the activity of a GPU, named "gpu:N", in a recording; nothing if unknown."""
+def _activity(session: Session, gpu: str) -> str:
+    """Return the activity of a GPU, named "gpu:N", in a recording; empty if unknown."""
     index = int(gpu.partition(":")[2])
-    means = {}
-    for name, by_gpu in session.machine.gpu_activity.items():
-        if index in by_gpu and (mean := by_gpu[index].mean) is not None:
-            means[name] = mean
-    if text := activity_text(means):
-        yield text
+    read = {n: s[index].mean for n, s in session.machine.gpu_activity.items() if index in s}
+    return activity_text({name: mean for name, mean in read.items() if mean is not None})
 
 
 def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:

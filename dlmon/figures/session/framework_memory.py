@@ -111,15 +111,13 @@ def explain_out_of_memory(snapshot: Snapshot) -> str:
 
 
 def held_before(snapshot: Snapshot) -> str:
-    """Say how much memory the GPUs that trained held at their last reading; empty if unknown."""
-    gpus = () if snapshot.machine is None else snapshot.machine.gpus or ()
-    texts = []
-    for gpu in gpus:
+    """Say how much memory a GPU that trained held at its last reading; empty if unknown."""
+    for gpu in (snapshot.machine and snapshot.machine.gpus) or ():
         total_mib = facts_of_gpu(snapshot.header.machine, gpu.index).memory_mib
         if gpu.index in snapshot.gpus and gpu.memory_used_mib is not None and total_mib:
             held = units.memory_in_use(gpu.memory_used_mib, total_mib)
-            texts.append(f"GPU {gpu.index} last held {held}, without the allocation that failed")
-    return ", ".join(texts[:1])
+            return f"GPU {gpu.index} last held {held}, without the allocation that failed"
+    return ""
 
 
 def memory_holders(snapshot: Snapshot) -> tuple[tuple[str, float], ...]:

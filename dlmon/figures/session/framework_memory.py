@@ -149,11 +149,13 @@ def memory_holders(snapshot: Snapshot) -> tuple[tuple[str, float], ...]:
 
 
 def out_of_memory_advice(snapshot: Snapshot) -> str:
-    """Return what to try after GPU memory ran out; empty without advice."""
+    """Return what to try after memory ran out; empty without advice."""
     error, growth, model = out_of_memory_error(snapshot), snapshot.memory.growth, snapshot.model
-    advice: list[str] = []
+    batch_size = (model.batch_size if model is not None else None) or 1
+    smaller = [f"use a smaller batch than {batch_size:,}"] * (batch_size > 1)
     if error is None:
-        return ""
+        return "".join(smaller)
+    advice: list[str] = []
     uses_system = _uses_system_memory(snapshot)
     if growth is not None:
         growth_text = f"{memory_amount(growth.epoch_mib)} more after each"
@@ -177,9 +179,7 @@ def out_of_memory_advice(snapshot: Snapshot) -> str:
         advice.append(
             f"raise the memory limit of {memory_amount(limit_mib)}: the GPU has no other memory"
         )
-    if model is not None and (model.batch_size or 0) > 1:
-        advice.append(f"use a smaller batch than {model.batch_size:,}")
-    return "; or ".join(advice)
+    return "; or ".join((*advice, *smaller))
 
 
 def _uses_system_memory(snapshot: Snapshot) -> bool:

@@ -104,7 +104,7 @@ def why_nothing_trained(snapshot: Snapshot) -> str | None:
 
 def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
     """Return advice, or the last line of output if the failure is but an exit code."""
-    result, model = snapshot.result, snapshot.model
+    result = snapshot.result
     if result is None:
         return "", ""
     has_no_input = snapshot.header.standard_input == StandardInput.NONE
@@ -113,11 +113,7 @@ def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
     if result.failure in _SAYS_WHY:
         return "", ""
     if result.failure == FailureKind.OUT_OF_MEMORY:
-        batch_size = model.batch_size if model is not None else None
-        smaller = (
-            f"use a smaller batch than {batch_size:,}" if batch_size and batch_size > 1 else ""
-        )
-        return "Try", out_of_memory_advice(snapshot) or smaller
+        return "Try", out_of_memory_advice(snapshot)
     last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
     # The error may have the script's own exception, or what its interpreter says, already.
     error = result.error or ""
@@ -210,9 +206,7 @@ def step_of(snapshot: Snapshot) -> str:
     if progress is None and is_script:
         no_step = f"{doing}: no step has ended yet"
         return no_step if _trains_now(snapshot) else f"{NOTHING_SEEN_YET}: the script runs"
-    if progress is None:
-        return f"{doing} …"
-    if trained_text(snapshot):
+    if progress is None or trained_text(snapshot):
         return f"{doing} …"
     if progress.is_over:
         # Another epoch may follow or not.

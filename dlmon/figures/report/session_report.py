@@ -49,7 +49,7 @@ from dlmon.figures.session.framework_memory import (
 from dlmon.figures.session.gap_texts import gap_of_session, longest_gaps
 from dlmon.figures.session.headline import headline_of
 from dlmon.figures.session.ranks import rank_table
-from dlmon.figures.session.stall import stall_of
+from dlmon.figures.session.stall import longest_stall
 from dlmon.figures.session.tables import (
     MOST_LOOPS,
     describe_profile,
@@ -59,6 +59,7 @@ from dlmon.figures.session.tables import (
     metric_table,
 )
 from dlmon.figures.session.time_breakdown import step_rows
+from dlmon.figures.session.tracebacks import trace_lines
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.label import read_label
@@ -265,10 +266,8 @@ def _code(snapshot: Snapshot, learning: Learning) -> Iterator[Section]:
     """Yield the traceback of a run that failed, and the source where it stood longest."""
     heading, rows = failure_rows(snapshot, learning)
     if heading == TRACEBACK:
-        yield Code(heading, tuple(f"{'  ' * row.depth}{row.text}" for row in rows))
-    stalls = (stall_of(gap, snapshot) for gap in longest_gaps(snapshot.gaps, SHOWN_GAPS))
-    stall = next((stall for stall in stalls if stall is not None and stall.source), None)
-    if stall is not None:
+        yield Code(heading, trace_lines(rows))
+    if (stall := longest_stall(snapshot)) is not None:
         yield Code(f"The longest wait: {stall.place}", stall.source_lines)
 
 

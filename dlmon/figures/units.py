@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from dlmon.records import RateNow
+from dlmon.records.words import number_text
 
 # The first screen doesn't need these imports.
 if TYPE_CHECKING:
@@ -158,14 +159,9 @@ def _scaled(value: float, prefixed: Sequence[str]) -> str:
     *smaller, largest = prefixed
     for unit in smaller:
         if value < 999.5:
-            return f"{_three_figures(value)} {unit}"
+            return f"{number_text(value)} {unit}"
         value /= 1000
-    return f"{_three_figures(value)} {largest}"
-
-
-def _three_figures(value: float) -> str:
-    """Write a figure in three digits, or all digits before its point: 1.2, 85, 12,346."""
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+    return f"{number_text(value)} {largest}"
 
 
 def clock(value: float) -> str:
@@ -210,7 +206,7 @@ def usual_epoch(timing: SecondsPerEpoch) -> str:
 
 def rate(value: float) -> str:
     """Write samples per second: 5,540 or 12.3."""
-    return _three_figures(value)
+    return number_text(value)
 
 
 def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:

@@ -166,7 +166,7 @@ def sweep_table(
     measured: tuple[tuple[str, list[float | None], Callable[[float], str]], ...] = (
         (tokens.UNIT, [row.tokens_per_second for row in rows], units.rate),
         ("of peak", [row.peak_share for row in rows], units.share),
-        ("USD/M samples", [row.usd_per_million for row in rows], _price),
+        ("USD/M samples", [row.usd_per_million for row in rows], units.number_of_dollars),
     )
     for name, values, text in measured:
         if any(value is not None for value in values):
@@ -213,10 +213,6 @@ def _texts(values: Iterable[float | None], text: Callable[[float], str]) -> list
 
 def _loss_text(loss: Loss) -> str:
     return units.metric(loss) if isinstance(loss, float) else loss or ""
-
-
-def _price(usd: float) -> str:
-    return units.dollars(usd).removesuffix(" USD")
 
 
 def without_result_text(sweep: Sweep, but: RunStatus | None = None) -> str:

@@ -143,10 +143,15 @@ def throughput_within(value: Throughput, room: int) -> str:
 
 def dollars(value: float) -> str:
     """Write an amount of US dollars: 1.23 USD, 0.00042 USD or 9.0e-09 USD."""
+    return f"{number_of_dollars(value)} USD"
+
+
+def number_of_dollars(value: float) -> str:
+    """Write the number of an amount of US dollars: 1.23, 0.00042 or 9.0e-09."""
     if 0 < value < 1e-5:
-        return f"{value:.1e} USD"
+        return f"{value:.1e}"
     decimals = 2 if value >= 0.1 or value <= 0 else 1 - math.floor(math.log10(value))
-    return f"{value:,.{decimals}f} USD"
+    return f"{value:,.{decimals}f}"
 
 
 def energy(joules: float) -> str:

@@ -189,7 +189,7 @@ def cost_so_far(snapshot: Snapshot, to_end_s: float | None, is_wide: bool = True
     if hour_usd is None:
         return ""
     until_s = [snapshot.elapsed_s, *([] if to_end_s is None else [snapshot.elapsed_s + to_end_s])]
-    costs = [f"${units.dollars(hour_usd * s / 3600).removesuffix(' USD')}" for s in until_s]
+    costs = [f"${units.number_of_dollars(hour_usd * s / 3600)}" for s in until_s]
     if not is_wide:
         return costs[0]
     return f"{costs[0]} so far" + "".join(f", about {cost} in all" for cost in costs[1:])

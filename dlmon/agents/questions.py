@@ -24,11 +24,10 @@ from dlmon.figures.machine.readings import machine_line
 from dlmon.figures.report.curves import curves_of
 from dlmon.figures.report.session_report import SessionReport, session_report
 from dlmon.figures.sections import Figures, Heading, Note, Section, Table, as_sentence
-from dlmon.figures.session.gap_texts import longest_gaps
 from dlmon.figures.session.process_stacks import stack_lines
-from dlmon.figures.session.stall import stall_of
+from dlmon.figures.session.stall import longest_stall
 from dlmon.figures.session.tables import describe_profile
-from dlmon.figures.session.tracebacks import traceback_rows
+from dlmon.figures.session.tracebacks import trace_lines, traceback_rows
 from dlmon.figures.sweeps import sweep_report
 from dlmon.log import directory as logs
 from dlmon.log.directory import NoSuchLog, SessionEntry, SeveralLogs, read_entry
@@ -56,7 +55,7 @@ PARTS = {
 }
 """The headings of each part of a session's page; of the summary, those that it leaves out."""
 LONGEST_ID = 100
-_MOST_SERIES, _MOST_GAPS, _TRACEBACK_LINES = 6, 3, 1_000
+_MOST_SERIES, _TRACEBACK_LINES = 6, 1_000
 _MOST_OPERATIONS = 5
 """The operations of the newest profile in a summary."""
 _FIRST_SAMPLE_S, _LOOK_S = 20.0, 0.1
@@ -196,8 +195,10 @@ def session(
         for made in newest_first[:1]
         for section in describe_profile(made, "The newest profile")
     ]
+    stall = longest_stall(report.session.snapshot())
+    source = {} if stall is None else {"source of the longest wait": stall.source_lines}
     asks = tuple(_after(entry, report))
-    return Reply((heading, *_state(report), *shown), text, asks, _source(report))
+    return Reply((heading, *_state(report), *shown), text, asks, source)
 
 
 def _with_headings(sections: Iterable[Section]) -> Iterator[tuple[str, Section]]:
@@ -217,14 +218,6 @@ def _state(report: SessionReport) -> Iterator[Section]:
         advice = f"Try: {headline['advice']}." if headline["advice"] else ""
         state = as_sentence(f"{title}: {headline['reason']}")
         yield Note(tuple(filter(None, (state, advice))), "verdict")
-
-
-def _source(report: SessionReport) -> dict[str, tuple[str, ...]]:
-    """Return the source at which the session stood longest."""
-    snapshot = report.session.snapshot()
-    stalls = (stall_of(gap, snapshot) for gap in longest_gaps(snapshot.gaps, _MOST_GAPS))
-    stall = next((stall for stall in stalls if stall is not None and stall.source), None)
-    return {} if stall is None else {"source of the longest wait": stall.source_lines}
 
 
 def _after(entry: SessionEntry, report: SessionReport) -> Iterator[str]:
@@ -360,7 +353,7 @@ def output(place: Place, session: str = "last", lines: int = 40, host: str | Non
     rows.append(("lines of output", f"{len(printed):,}"))
     trace = traceback_rows(printed[-_TRACEBACK_LINES:], entry.header.directory)
     own = {
-        "traceback": tuple(f"{'  ' * row.depth}{row.text}" for row in trace),
+        "traceback": trace_lines(trace),
         "last output": tuple(line.text for line in printed[-lines:]),
     }
     return Reply((Figures(f"Output of {id}", tuple(rows)),), text, (f"session({id!r})",), own)

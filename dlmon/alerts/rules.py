@@ -7,7 +7,7 @@ the end of that cause into another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from itertools import chain
 from statistics import median
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from dlmon.records import (
     StopCause,
 )
 from dlmon.records.record import record
-from dlmon.records.words import TOKENS_PER_S, memory_amount
+from dlmon.records.words import TOKENS_PER_S, memory_amount, number_text
 from dlmon.records.xid import xid_text
 from dlmon.session.limits.evidence import KINDS
 from dlmon.session.limits.rules import HEAT, gpu_lost
@@ -89,7 +89,7 @@ class Cause:
     holds: bool | None
     text: str
     over: str
-    figures: tuple[str, ...] = field(default=())
+    figures: tuple[str, ...] = ()
     lasts_s: float = 0.0
     gpu: int | None = None
     since: int | None = None
@@ -184,11 +184,11 @@ def alerts_of_end(
         if result.peak_share is not None:
             is_measured = result.peak_from in (None, MEASURED)
             peak = "the measured" if is_measured else f"{result.peak_from}'s"
-            share = f", {figure(100 * result.peak_share)} % of {peak} peak"
+            share = f", {number_text(100 * result.peak_share)} % of {peak} peak"
     parts = [
         _counted(result.epochs, "epoch") or _counted(result.batches, "batch", "es"),
-        f"{figure(epoch.value)} s per epoch" if epoch is not None else "",
-        f"{figure(rate.mean)} {rate.unit}{share}" if rate is not None else "",
+        f"{number_text(epoch.value)} s per epoch" if epoch is not None else "",
+        f"{number_text(rate.mean)} {rate.unit}{share}" if rate is not None else "",
     ]
     figures = () if session.header.is_machine_recording else tuple(filter(None, parts))[:2]
     return [Alert(now, event, text, now, False, figures)]
@@ -204,11 +204,6 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60:,} h {minutes % 60} min"
-
-
-def figure(value: float) -> str:
-    """Write a number with three digits."""
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
 # ---- the rules ----
@@ -244,7 +239,7 @@ def _stalled(inputs: RuleInputs) -> Iterator[Cause]:
         # Some steps regularly take long, such as those that include an evaluation.
         holds = waited_s > 2 * regular.seconds / regular.times
     step_ms = usual_us / 1000
-    took = f"{figure(step_ms)} ms" if step_ms < 999.5 else f"{figure(step_ms / 1000)} s"
+    took = f"{number_text(step_ms)} ms" if step_ms < 999.5 else f"{number_text(step_ms / 1000)} s"
     step = f"a step usually takes {took}"
     yield Cause(
         AlertEvent.STALLED,
@@ -282,7 +277,7 @@ def _slower(inputs: RuleInputs) -> Iterator[Cause]:
         holds,
         f"Slower for {duration_text(settings.slower_s)}{share}",
         "As fast as before",
-        (f"{figure(now_rate or 0.0)} {unit} now", f"{figure(usual)} {unit} before"),
+        (f"{number_text(now_rate or 0.0)} {unit} now", f"{number_text(usual)} {unit} before"),
         settings.slower_s,
         usual=usual,
     )

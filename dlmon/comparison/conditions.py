@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlmon.records.record import record
+from dlmon.records.words import number_text
 
 # Not imported at run time: a screen of a machine needs no header.
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def busy_at_start(machine: MachineFacts, device: str | None = None) -> str | Non
 
 def cores(count: float) -> str:
     """Write a number of cores: 1 core, 1.5 cores, 16 cores."""
-    text = f"{count:,.0f}" if count >= 99.95 else f"{count:.3g}"
+    text = number_text(count)
     return f"{text} core{'' if text == '1' else 's'}"
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compared_run import RunFigures, cpus_of
-from dlmon.comparison.price import usd_per_hour_of, year_of
+from dlmon.comparison.compared_run import RunFigures
+from dlmon.comparison.price import cpus_of, usd_per_hour_of, year_of
 from dlmon.comparison.published import (
     COLUMNS,
     LARGEST_FILE,
@@ -31,15 +31,12 @@ from dlmon.system.files import read_regular
 from dlmon.system.private_files import FILE_MODE, make_private_folder
 
 
-def write_published_row(
-    run: RunFigures, name: str, path: Path | None = None, epochs: int | None = None
-) -> Path:
+def write_published_row(run: RunFigures, name: str, epochs: int | None = None) -> Path:
     """Add the time of a run to the user's own reference figures; return their file.
 
     Args:
         run: a run that is over.
         name: the name for its device.
-        path: the file; the usual one if None.
         epochs: the epochs of a whole run of its workload, if known.
 
     Raises:
@@ -47,7 +44,7 @@ def write_published_row(
             file already; or the file is wrong or can't be written.
     """
     try:
-        path = path or own_published_path()
+        path = own_published_path()
     except RuntimeError:
         raise PublishedError("there is no home directory: set DLMON_PUBLISHED") from None
     cells, before = _cells_of(run, name, epochs), ""
@@ -89,7 +86,7 @@ def _cells_of(run: RunFigures, name: str, epochs: int | None) -> dict[str, Any]:
     framework, cpus = run.framework or "", cpus_of(run.options, None)
     if run.precision in PRECISIONS:
         framework = f"{framework} {run.precision}".strip()
-    price = usd_per_hour_of(run.options, cpus)
+    price = usd_per_hour_of(run.options, None)
     return {
         "workload": run.workload,
         "device": device,

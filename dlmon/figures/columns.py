@@ -66,11 +66,9 @@ def table_of(
     )
 
 
-def number_column(
-    name: str, text: Callable[[Row], str], dropped: int = 0, title: str | None = None
-) -> Column[Row]:
+def number_column(name: str, text: Callable[[Row], str]) -> Column[Row]:
     """Return a column that is aligned right."""
-    return Column(name, text, is_number=True, dropped=dropped, title=title)
+    return Column(name, text, is_number=True)
 
 
 def measured_column(

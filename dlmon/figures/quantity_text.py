@@ -12,8 +12,8 @@ from dlmon.quantities import QUANTITIES, Place, Quantity, value_of
 _NUMBERS: dict[str, Callable[[float], str]] = {
     "%": "{:.0f}".format,
     "GiB": lambda mib: f"{mib / 1024:.2f}",
-    "USD": lambda usd: units.dollars(usd).removesuffix(" USD"),
-    "USD per epoch": lambda usd: units.dollars(usd).removesuffix(" USD"),
+    "USD": units.number_of_dollars,
+    "USD per epoch": units.number_of_dollars,
     "cores": "{:.2f}".format,
     "metric": units.metric,
     "share": lambda pct: units.share(pct / 100).removesuffix(" %"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -44,6 +44,7 @@ from dlmon.options.run_options import in_words, option_name
 from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
+from dlmon.records.words import STEPS_PER_S
 from dlmon.statistics.pairs import FIRST_PAIRS
 from dlmon.sweep.batch_search import next_size, sizes_of
 from dlmon.sweep.log import read_run_figures, read_sweep
@@ -137,12 +138,12 @@ def sweep_table(
         columns["workload"] = [row.combination.workload for row in rows]
     for key in plan.varied:
         columns[option_name(key)] = [f"{row.combination.varied[key]}" for row in rows]
-    live = [current.get(row.combination.index, _NOT_RUNNING) for row in rows]
+    live = [(row, current.get(row.combination.index, _NOT_RUNNING)) for row in rows]
     columns["runs" if plan.repeats > 1 else "status"] = [
         "queued"
         if plan.repeats == 1 and row.combination.index in queued
-        else _status_text(row, plan, row.combination.index in running, of_row.progress, goes_on)
-        for row, of_row in zip(rows, live, strict=True)
+        else _status_text(row, plan, row.combination.index in running, now.progress, goes_on)
+        for row, now in live
     ]
     texts = {option_name(v.key) for v in plan.variations if isinstance(v.values[0], str)}
     texts |= {"", "workload", "runs", "status"}
@@ -150,34 +151,27 @@ def sweep_table(
     time = heading_of(plan.metrics[plan.workloads[0]]) if len(metrics) == 1 else "time"
     columns[time] = [_time(row, metrics) for row in rows]
     rates = [
-        of_row.rate if row.samples_per_second is None else row.samples_per_second
-        for row, of_row in zip(rows, live, strict=True)
+        now.rate if row.samples_per_second is None else row.samples_per_second for row, now in live
     ]
     columns["samples/s"] = _texts(rates, units.rate)
     if leaders:
         columns["of fastest"] = [_share_of_fastest(leaders, row) for row in judged]
     for n, name in enumerate(_LOSSES):
-        losses = [
-            _loss_text(of_row.losses[n] or row.losses[n])
-            for row, of_row in zip(rows, live, strict=True)
-        ]
+        losses = [_loss_text(now.losses[n] or row.losses[n]) for row, now in live]
         if any(losses):
             columns[name] = losses
     measured: tuple[tuple[str, list[float | None], Callable[[float], str]], ...] = (
         (tokens.UNIT, [row.tokens_per_second for row in rows], units.rate),
         ("of peak", [row.peak_share for row in rows], units.share),
-        ("USD/M samples", [row.usd_per_million for row in rows], _price),
+        ("USD/M samples", [row.usd_per_million for row in rows], units.number_of_dollars),
     )
     for name, values, text in measured:
         if any(value is not None for value in values):
             columns[name] = _texts(values, text)
-    scaling = scaling_of(judged)
-    if scaling:
-        by_row = [scaling.get(row.combination.index) for row in rows]
-        speed_ups = [None if scaled is None else scaled.speed_up.value for scaled in by_row]
-        efficiencies = [None if scaled is None else scaled.efficiency for scaled in by_row]
-        columns["speed-up"] = _texts(speed_ups, units.ratio)
-        columns["efficiency"] = _texts(efficiencies, units.share)
+    if scaling := scaling_of(judged):
+        scaled = [scaling.get(row.combination.index) for row in rows]
+        columns["speed-up"] = ["" if s is None else units.ratio(s.speed_up.value) for s in scaled]
+        columns["efficiency"] = ["" if s is None else units.share(s.efficiency) for s in scaled]
     # The note on completed runs holds while another one runs.
     notes = (
         _note(row) if row.completed or row.combination.index not in running else "" for row in rows
@@ -213,10 +207,6 @@ def _texts(values: Iterable[float | None], text: Callable[[float], str]) -> list
 
 def _loss_text(loss: Loss) -> str:
     return units.metric(loss) if isinstance(loss, float) else loss or ""
-
-
-def _price(usd: float) -> str:
-    return units.dollars(usd).removesuffix(" USD")
 
 
 def without_result_text(sweep: Sweep, but: RunStatus | None = None) -> str:
@@ -363,19 +353,18 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     if outcome.status != RunStatus.COMPLETED or outcome.result is None:
         return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
     result = outcome.result
+    rate, in_tokens = result.samples_per_second, result.tokens_per_second
     parts = ["completed"]
     time = time_of(metric, result)
     if time is not None:
         # Without a known batch size, a throughput counts steps.
-        rate = result.samples_per_second
-        has_steps = metric == "ms_per_sample" and rate is not None and rate.unit == "steps/s"
+        has_steps = metric == "ms_per_sample" and rate is not None and rate.unit == STEPS_PER_S
         parts.append(f"{amount(metric, time)} {_UNITS['step_ms' if has_steps else metric]}")
-    if result.samples_per_second is not None:
-        rate = result.samples_per_second
-        parts.append(f"{units.rate(rate.mean)} {rate.unit}")
-        parts += tokens.band_text(result.tokens_per_second), share_text(result)
-    else:
+    if rate is None:
         parts.append(result.why.get("samples_per_second", ""))
+    else:
+        parts.append(f"{units.rate(rate.mean)} {rate.unit}")
+        parts += "" if in_tokens is None else units.throughput(in_tokens), share_text(result)
     return ", ".join(part for part in parts if part)
 
 
@@ -471,18 +460,15 @@ def _search(sweep: Sweep) -> list[str]:
         return []
     refused = sizes.refused.get(sizes.too_large or 0)
     if refused is None:
-        largest = f"batch {sizes.largest} still fits, and larger ones were not tried"
+        fits = "still fits, and larger ones were not tried"
     elif refused.status == RunStatus.OUT_OF_MEMORY:
-        largest = f"batch {sizes.largest} is the largest that fits: memory ran out at"
-        largest = f"{largest} {sizes.too_large}"
+        fits = f"is the largest that fits: memory ran out at {sizes.too_large}"
     else:
-        largest = f"batch {sizes.largest} is the largest that ran: {sizes.too_large} "
-        largest += f"{refused.status}, {refused.reason}"
+        fits = f"is the largest that ran: {sizes.too_large} {refused.status}, {refused.reason}"
     rate = units.rate(sizes.fitting[sizes.enough].samples_per_second or 0.0)
-    grows = "the throughput no longer grows"
-    if sizes.enough == sizes.largest:
-        grows = "the throughput still grows"
-    return [largest, f"{grows} at batch {sizes.enough}: {rate} samples/s (1 run each)"]
+    grows = "still" if sizes.enough == sizes.largest else "no longer"
+    found = f"the throughput {grows} grows at batch {sizes.enough}: {rate} samples/s"
+    return [f"batch {sizes.largest} {fits}", f"{found} ({_RUN_ONCE})"]
 
 
 def in_short(sentences: Sequence[str], most: int) -> list[str]:
@@ -568,7 +554,7 @@ def _scaling(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
     for index, scaling in scaling_of(rows).items():
         ratio, varied = scaling.speed_up, dict(by_index[index].combination.varied)
         devices, fewest = varied.pop(DEVICES), scaling.base.combination.varied[DEVICES]
-        parts = ["1 run each"] if plan.repeats == 1 else []
+        parts = [_RUN_ONCE] if plan.repeats == 1 else []
         if ratio.low is not None and ratio.high is not None:
             parts.insert(0, f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}")
         certainty = ", ".join(parts)
@@ -731,9 +717,8 @@ def _typical_result(row: CombinationRow) -> Result | None:
 
 def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = None) -> str:
     """Return the command that resumes a sweep, with its log directory unless that is usual."""
-    return (
-        f"dlmon sweep --resume {sweep}{location_options(None if directory == usual else directory)}"
-    )
+    options = location_options(None if directory == usual else directory)
+    return f"dlmon sweep --resume {sweep}{options}"
 
 
 def left_text(sweep: Sweep) -> str | None:
@@ -792,16 +777,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         ),
         Note(tuple(as_sentence(text, sides) for text in findings(sweep)), "verdict"),
     ]
-    if plan.pairs is not None:
-        sections += pair_sections(sweep)
-    for workload in plan.workloads if plan.pairs is None else ():
-        chart = picture_of(sweep, workload)
-        if chart is not None:
-            sections.append(replace(chart, title=f"{workload}: {chart.title}"))
-        else:
-            sections.append(_bars(sweep, workload))
-    if plan.pairs is None:
-        sections.append(replace(sweep_table(sweep), heading="All combinations"))
+    sections += _combination_sections(sweep) if plan.pairs is None else pair_sections(sweep)
     if options:
         sections.append(Note((f"All with {in_words(options)}.",)))
     as_json = sweep_json(header, sweep, str(path), name)
@@ -813,6 +789,17 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         sections=with_texts(tuple(sections), redaction.text),
         as_json=redaction.value(as_json),
     )
+
+
+def _combination_sections(sweep: Sweep) -> Iterator[Section]:
+    """Yield a chart, or else bars, for each workload, and a table of all combinations."""
+    for workload in sweep.plan.workloads:
+        chart = picture_of(sweep, workload)
+        if chart is None:
+            yield _bars(sweep, workload)
+        else:
+            yield replace(chart, title=f"{workload}: {chart.title}")
+    yield replace(sweep_table(sweep), heading="All combinations")
 
 
 def _read_changed(sweep: Sweep) -> None:
@@ -898,15 +885,14 @@ def progress_texts(run: SweepRun) -> tuple[str, str, float]:
     done = f"{count - left} of {count} runs done{broken}"
     lost = sum(current.is_lost for current in run.current.values())
     running = len(run.current) - lost
-    parts = [f"{n} {state}" for n, state in ((running, "running"), (lost, "lost")) if n]
+    counts = [(running, "running"), (lost, "lost")]
     if not run.ended:
         # Those of a host that is lost don't wait for anything.
         under_way = {current.slot for current in run.current.values()}
         ended = (o for slot, o in sweep.outcomes.items() if slot not in under_way)
         not_run = sum(outcome.status == RunStatus.NOT_RUN for outcome in ended)
-        waiting = left - len(run.current) - not_run
-        parts += [f"{waiting} waiting"] * (waiting > 0)
-        parts += [f"{not_run} not run"] * (not_run > 0)
+        counts += [(left - len(run.current) - not_run, "waiting"), (not_run, "not run")]
+    parts = [f"{number} {state}" for number, state in counts if number > 0]
     if not run.ended and run.seconds_left is not None:
         parts.append(f"about {units.time_left(run.seconds_left)}")
     return done, "  ".join(parts), (count - left) / count if count else 1.0

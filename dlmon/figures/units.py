@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from dlmon.records import RateNow
+from dlmon.records.words import number_text
 
 # The first screen doesn't need these imports.
 if TYPE_CHECKING:
@@ -142,10 +143,15 @@ def throughput_within(value: Throughput, room: int) -> str:
 
 def dollars(value: float) -> str:
     """Write an amount of US dollars: 1.23 USD, 0.00042 USD or 9.0e-09 USD."""
+    return f"{number_of_dollars(value)} USD"
+
+
+def number_of_dollars(value: float) -> str:
+    """Write the number of an amount of US dollars: 1.23, 0.00042 or 9.0e-09."""
     if 0 < value < 1e-5:
-        return f"{value:.1e} USD"
+        return f"{value:.1e}"
     decimals = 2 if value >= 0.1 or value <= 0 else 1 - math.floor(math.log10(value))
-    return f"{value:,.{decimals}f} USD"
+    return f"{value:,.{decimals}f}"
 
 
 def energy(joules: float) -> str:
@@ -158,14 +164,9 @@ def _scaled(value: float, prefixed: Sequence[str]) -> str:
     *smaller, largest = prefixed
     for unit in smaller:
         if value < 999.5:
-            return f"{_three_figures(value)} {unit}"
+            return f"{number_text(value)} {unit}"
         value /= 1000
-    return f"{_three_figures(value)} {largest}"
-
-
-def _three_figures(value: float) -> str:
-    """Write a figure in three digits, or all digits before its point: 1.2, 85, 12,346."""
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+    return f"{number_text(value)} {largest}"
 
 
 def clock(value: float) -> str:
@@ -210,7 +211,7 @@ def usual_epoch(timing: SecondsPerEpoch) -> str:
 
 def rate(value: float) -> str:
     """Write samples per second: 5,540 or 12.3."""
-    return _three_figures(value)
+    return number_text(value)
 
 
 def stalls(count: int, at_openings: int = 0, epoch: str = "epoch") -> str:
@@ -250,6 +251,11 @@ def share(value: float) -> str:
     if 0 < percentage < 0.1:
         return "under 0.1 %"
     return f"{percentage:.0f} %" if percentage >= 9.5 else f"{percentage:.2g} %"
+
+
+def whole_share(value: float) -> str:
+    """Write a part of 1 in whole percent: 34 %, 1 %, <1 %."""
+    return "<1 %" if 0 < value < 0.005 else f"{100 * value:.0f} %"
 
 
 def gibibytes(mib: float | None) -> str:

@@ -253,6 +253,11 @@ def gpu_name(numbers: Sequence[int]) -> str:
     return f"GPUs {', '.join(map(str, before))} and {last}"
 
 
+def number_text(value: float) -> str:
+    """Write a number in three digits, or all digits before its point: 1.2, 85, 12,346."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+
+
 def memory_amount(mib: float) -> str:
     """Write an amount of memory: 640 MiB, 2.0 GiB."""
     return f"{mib:,.0f} MiB" if mib < 1023.5 else f"{mib / 1024:,.1f} GiB"

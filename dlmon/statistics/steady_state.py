@@ -240,7 +240,7 @@ class SteadyState(SteadyBatches):
         self.regular.begin_at(number - first)
         self._count_steps_since(counted_steps)
         for step in _steps_of(picked.warm_up_us, number, dt_us, per_execution):
-            if (wait_us or 0) <= step.took_us * step.batches / 2:
+            if (wait_us or 0) <= step.together_us / 2:
                 self.regular.keep_of_warm_up(step)
         steady_us, sizes = picked.dt_us, picked.samples
         if not steady_us or not self.batch_size:
@@ -314,7 +314,7 @@ class SteadyState(SteadyBatches):
             # They waited for data: that isn't part of the loop, however regular it is.
             return
         for step in _steps_of(long_us, number, dt_us, per_execution):
-            self.regular.add(*step)
+            self.regular.add(step)
 
     def _count_steps_since(self, counted_steps: bool) -> None:
         """Count each batch so far as one step, if steps are counted only from now on."""
@@ -385,7 +385,7 @@ class SteadyState(SteadyBatches):
         ]
         median = weighted_quantile(rates, 0.5)
         deviations = sorted((abs(rate - median), count) for rate, count in rates)
-        mean = self._steady_samples / (self._steady_us / 1e6)
+        mean = self._steady_samples / self.seconds
         error, band = self.blocks.relative_error(), self.relative_band()
         return Throughput(
             median=_rounded(median),
@@ -507,4 +507,4 @@ class SteadyState(SteadyBatches):
         band = self.relative_band()
         if band is None:
             return None
-        return min(band * math.sqrt(self._steady_us / 1e6 * span_s), span_s)
+        return min(band * math.sqrt(self.seconds * span_s), span_s)

@@ -69,12 +69,9 @@ class RecentSession:
     def change_text(self) -> str:
         if self.change is None:
             return ""
-        is_clear = not self.change.may_be_one
-        return (
-            verdicts.how_fast(self.change)
-            if is_clear
-            else f"~ {verdicts.change(self.change.value)}"
-        )
+        if self.change.may_be_one:
+            return f"~ {verdicts.change(self.change.value)}"
+        return verdicts.how_fast(self.change)
 
 
 def recent_sessions(

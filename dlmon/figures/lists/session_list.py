@@ -54,7 +54,6 @@ from dlmon.sweep.plan import SweepError
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:
-    from dlmon.records import MachineUse
     from dlmon.remote.session_follower import ListedSweep
     from dlmon.session.snapshot import Snapshot
 
@@ -69,21 +68,15 @@ WHY_NO_RESULT = {
     Status.UNKNOWN: "recorded on another machine; whether it still runs can't be seen from here",
 }
 
-_NOT_ASKED = {
-    StopCause.TERMINAL_CLOSED,
-    StopCause.VIEWER_TERMINATED,
-    StopCause.VIEWER_GONE,
-    StopCause.SIGNAL,
-    StopCause.TIME_LIMIT,
-    StopCause.PREEMPTED,
-    StopCause.REQUEUED,
-    StopCause.CANCELLED,
-}
-
 _WITH_ITS_VIEWER = (
     StopCause.TERMINAL_CLOSED,
     StopCause.VIEWER_TERMINATED,
     StopCause.VIEWER_GONE,
+)
+_NOT_ASKED = (
+    *_WITH_ITS_VIEWER,
+    *(StopCause.SIGNAL, StopCause.TIME_LIMIT, StopCause.PREEMPTED),
+    *(StopCause.REQUEUED, StopCause.CANCELLED),
 )
 _HOW_TO_KEEP = " (--detach, or d before that, keeps a run going)"
 
@@ -123,10 +116,7 @@ def _cause_text(result: Result) -> str:
 
 def stopped_unasked_text(result: Result) -> str:
     """Return the status and the cause of a session that no user stopped; else nothing."""
-    cause = result.stopped_by
-    if cause is None or cause not in _NOT_ASKED:
-        return ""
-    return status_text(result.status, result)
+    return status_text(result.status, result) if result.stopped_by in _NOT_ASKED else ""
 
 
 def runs_of_sweeps(sweeps: Sequence[SweepEntry]) -> dict[str, RunOfSweep]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from dlmon.figures import units
@@ -238,18 +239,20 @@ def summary(
         gpu = "live GPU" if len(current) < len(hosts) else "GPU"
         counted = units.counted(gpus, gpu)
         parts.append(f"{free} of {counted} free" if known else counted)
-    states = [snapshot.state for snapshot in hosts]
-    for state, singular, plural in (
-        (HostState.LOST, "lost", "lost"),
-        (HostState.NEEDS_PERSON, "needs you", "need you"),
-        (HostState.UNREACHED, "not reached", "not reached"),
-        (HostState.CONNECTING, "connecting", "connecting"),
-        (HostState.NOT_STARTED, "not started", "not started"),
-        (HostState.ENDED, "ended", "ended"),
+    states = Counter(snapshot.state for snapshot in hosts)
+    for state, text in (
+        (HostState.LOST, "lost"),
+        (
+            HostState.NEEDS_PERSON,
+            "needs you" if states[HostState.NEEDS_PERSON] == 1 else "need you",
+        ),
+        (HostState.UNREACHED, "not reached"),
+        (HostState.CONNECTING, "connecting"),
+        (HostState.NOT_STARTED, "not started"),
+        (HostState.ENDED, "ended"),
     ):
-        count = states.count(state)
-        if count:
-            parts.append(f"{count} {singular if count == 1 else plural}")
+        if states[state]:
+            parts.append(f"{states[state]} {text}")
     if silent := sum(map(is_silent, hosts)):
         parts.append(f"{silent} silent")
     running = sum(len(snapshot.sessions or ()) for snapshot in current)
@@ -274,14 +277,14 @@ def in_order(hosts: Sequence[HostSnapshot], by: str) -> list[HostSnapshot]:
     if by == "name":
         return sorted(hosts, key=lambda host: _natural(host.name))
     if by == "free GPUs":
-        free = {id(host): -1 if host.free_gpus is None else len(host.free_gpus) for host in hosts}
-        return sorted(hosts, key=lambda host: -free[id(host)])
-    if by == "load":
-        # Rounded to ten percent, so that equally busy hosts don't change places all the time.
-        loads = {id(host): host.load_pct if host.is_current else None for host in hosts}
-        tens = {key: 1 if pct is None else -round(pct / 10) for key, pct in loads.items()}
-        return sorted(hosts, key=lambda host: tens[id(host)])
-    return list(hosts)
+        return sorted(hosts, key=lambda host: 1 if (free := host.free_gpus) is None else -len(free))
+    return sorted(hosts, key=_by_load) if by == "load" else list(hosts)
+
+
+def _by_load(host: HostSnapshot) -> int:
+    """Return a sort key in tens of percent: equally busy hosts don't change places all the time."""
+    load_pct = host.load_pct if host.is_current else None
+    return 1 if load_pct is None else -round(load_pct / 10)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

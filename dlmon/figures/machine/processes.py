@@ -71,11 +71,10 @@ def about_process(process: Process, every: Iterable[Process]) -> str:
     """Write what a table may have no room for: the whole user, the parent, the threads."""
     parent = next((row for row in every if row.pid == process.parent), None)
     program = parent and program_name(parent.command)
+    named = f" ({program})" if program else ""
     parts = (
         f"of {process.user}" if process.user else "",
-        ""
-        if not process.parent
-        else f"parent {process.parent}{f' ({program})' if program else ''}",
+        f"parent {process.parent}{named}" if process.parent else "",
         "" if process.threads is None else units.counted(process.threads, "thread"),
     )
     return ", ".join(filter(None, parts))
@@ -145,16 +144,14 @@ def with_table(every: Sequence[Process], table: Sequence[Process]) -> tuple[Proc
         row = rows.get(process.pid)
         if row is None or abs((process.started or 0) - (row.started or 0)) > SAME_START_S:
             row = Process(process.pid, why=why_unknown)
-        gpus, memory_mib, is_own = row.gpus, row.gpu_memory_mib, process.pid in own
-        why = process.why | {n: why for n, why in row.why.items() if n in _GPU_FIELDS}
         merged.append(
             replace(
                 process,
-                gpus=gpus,
-                gpu_memory_mib=memory_mib,
+                gpus=row.gpus,
+                gpu_memory_mib=row.gpu_memory_mib,
                 gpu_pct=row.gpu_pct,
-                of_run=is_own,
-                why=why,
+                of_run=process.pid in own,
+                why=process.why | {n: why for n, why in row.why.items() if n in _GPU_FIELDS},
             )
         )
     # A driver may number processes in another way.

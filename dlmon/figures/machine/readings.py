@@ -408,12 +408,10 @@ def _link(gpu: Gpu, facts: GpuFacts) -> Figure | None:
     narrow = width is not None and most_width is not None and width < most_width
     works = (gpu.utilization_pct or 0) >= _WORKS_PCT
     slow = works and 0 < (generation or 0) < (most_generation or 0)
-    level: Level = "high" if narrow or slow else ""
-    return (
-        Figure("PCIe", f"{now} of {most}" if most not in ("", now) else now, level=level)
-        if now
-        else None
-    )
+    if not now:
+        return None
+    text = f"{now} of {most}" if most not in ("", now) else now
+    return Figure("PCIe", text, level="high" if narrow or slow else "")
 
 
 def _lanes(generation: int | None, width: int | None) -> str:
@@ -456,7 +454,7 @@ def memory_figures(
     machine: Machine | None, facts: MachineFacts, *, in_depth: bool = False
 ) -> list[Figure]:
     """Return memory, disk, network and swap, the most important first."""
-    total_mib = facts.memory_limit_mib or facts.memory_mib
+    total_mib = facts.usable_memory_mib
     if machine is None:
         return [memory_figure("memory", None, total_mib)]
     memory, disk = machine.memory or Memory(), machine.disk or Disk()
@@ -543,7 +541,7 @@ def identity(facts: MachineFacts) -> list[str]:
         parts.append(units.counted(facts.cores, "core"))
     if facts.cpu_limit is not None:
         parts.append(f"limited to {facts.cpu_limit:g}")
-    memory_mib = facts.memory_limit_mib or facts.memory_mib
+    memory_mib = facts.usable_memory_mib
     if memory_mib is not None:
         parts.append(units.gibibytes(memory_mib))
     parts += gpu_kinds(facts)
@@ -619,12 +617,11 @@ def load_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     gpus = [gpu for gpu in machine.gpus or () if gpu.utilization_pct is not None]
     used_mib = total(gpu.memory_used_mib for gpu in gpus)
     size_mib = total(facts_of_gpu(facts, gpu.index).memory_mib for gpu in gpus)
-    of_system_mib = facts.memory_limit_mib or facts.memory_mib
     figures = []
     if cpu.pct is not None:
         figures.append(_utilization("CPU", cpu.pct))
     if memory.used_mib is not None:
-        figures.append(memory_figure("memory", memory.used_mib, of_system_mib))
+        figures.append(memory_figure("memory", memory.used_mib, facts.usable_memory_mib))
     if gpus:
         name = "GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         figures.append(_utilization(name, fmean(gpu.utilization_pct or 0 for gpu in gpus)))
@@ -651,7 +648,7 @@ def machine_line(machine: Machine, facts: MachineFacts | None = None) -> str:
     if machine.cpu is not None:
         parts.append(f"CPU {units.percent(machine.cpu.pct)}")
     if machine.memory is not None:
-        total_mib = facts.memory_limit_mib or facts.memory_mib if facts is not None else None
+        total_mib = facts.usable_memory_mib if facts is not None else None
         parts.append(f"memory {units.memory_in_use(machine.memory.used_mib, total_mib)}")
     for gpu in machine.gpus or ():
         power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"

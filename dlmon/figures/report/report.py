@@ -26,13 +26,12 @@ class Report:
     """The content of a report, without a format.
 
     Attributes:
-        names: the unique names of the sessions.
+        names: the names of the sessions.
         charts: throughput and hardware over time; several sessions are aligned at their starts.
         metrics: the charts of the metrics, the loss first.
         marks: moments on the time axis, if there is a single session.
         together: the figures of several sessions side by side; None for one.
         compared: the comparisons of the first side with the others.
-        version: the version of dlmon.
     """
 
     sessions: tuple[SessionReport, ...]
@@ -43,7 +42,6 @@ class Report:
     marks: tuple[TimeMark, ...]
     together: Table | None
     compared: tuple[Compared, ...] = ()
-    version: str = __version__
 
     @property
     def title(self) -> str:
@@ -70,7 +68,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON, with the numbers of its charts."""
         return {
-            "dlmon": self.version,
+            "dlmon": __version__,
             "sessions": [session.as_json for session in self.sessions],
             "comparisons": [c.as_json for c in self.compared if c.as_json is not None],
             "sweeps": [sweep.as_json for sweep in self.sweeps],
@@ -142,14 +140,9 @@ def _side_name(names: Sequence[str]) -> str:
 
 
 def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
-    """Return a unique name for each session: its title, with part of its id if needed."""
+    """Return a name for each session: its title, with the end of its id if several have it."""
     shared = Counter(report.title for report in reports)
-    titles = [r.title if shared[r.title] == 1 else f"{r.title} ({r.id[-4:]})" for r in reports]
-    shared = Counter(titles)
-    return tuple(
-        title if shared[title] == 1 else f"{title} #{number}"
-        for number, title in enumerate(titles, 1)
-    )
+    return tuple(r.title if shared[r.title] == 1 else f"{r.title} ({r.id[-4:]})" for r in reports)
 
 
 def _metric_texts(report: SessionReport, used_names: Container[str]) -> dict[str, str]:

@@ -10,8 +10,7 @@ from typing import Any
 
 from dlmon.figures import units
 from dlmon.figures.columns import Column, number_column, table_of
-from dlmon.figures.comparison.earlier_runs import earlier_sessions
-from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
+from dlmon.figures.comparison.run_rows import Comparison, comparison_among, comparison_bars
 from dlmon.figures.lists.session_list import status_text
 from dlmon.figures.machine.readings import identity
 from dlmon.figures.redact import Redaction
@@ -50,7 +49,7 @@ from dlmon.figures.session.framework_memory import (
 from dlmon.figures.session.gap_texts import gap_of_session, longest_gaps
 from dlmon.figures.session.headline import headline_of
 from dlmon.figures.session.ranks import rank_table
-from dlmon.figures.session.stall import stall_of
+from dlmon.figures.session.stall import longest_stall
 from dlmon.figures.session.tables import (
     MOST_LOOPS,
     describe_profile,
@@ -60,6 +59,7 @@ from dlmon.figures.session.tables import (
     metric_table,
 )
 from dlmon.figures.session.time_breakdown import step_rows
+from dlmon.figures.session.tracebacks import trace_lines
 from dlmon.log.directory import list_sessions, read_entry
 from dlmon.log.folder import LogError, log_directory_of, reason_of
 from dlmon.log.label import read_label
@@ -153,9 +153,7 @@ def session_report(
         snapshot = replace(snapshot, time_breakdown={}, validity=None)
     it = SessionOutcome(session, snapshot, status, read_label(path))
     header, text = snapshot.header, redaction.text
-    entries = list_sessions(log_directory_of(path))
-    earlier = earlier_sessions(entries, header, metric=metric_of(snapshot))
-    comparison = comparison_of(snapshot, earlier, repeats=repeats_of(entries, header))
+    comparison = comparison_among(snapshot, list_sessions(log_directory_of(path)))
     longest = sorted(longest_gaps(snapshot.gaps, SHOWN_GAPS), key=lambda gap: gap.start)
     gaps = [TimeMark(_at_s(gap.start, it), text(gap_of_session(gap, snapshot))) for gap in longest]
     left_out = (METRICS,) if full else (METRICS, COMMAND)
@@ -268,10 +266,8 @@ def _code(snapshot: Snapshot, learning: Learning) -> Iterator[Section]:
     """Yield the traceback of a run that failed, and the source where it stood longest."""
     heading, rows = failure_rows(snapshot, learning)
     if heading == TRACEBACK:
-        yield Code(heading, tuple(f"{'  ' * row.depth}{row.text}" for row in rows))
-    stalls = (stall_of(gap, snapshot) for gap in longest_gaps(snapshot.gaps, SHOWN_GAPS))
-    stall = next((stall for stall in stalls if stall is not None and stall.source), None)
-    if stall is not None:
+        yield Code(heading, trace_lines(rows))
+    if (stall := longest_stall(snapshot)) is not None:
         yield Code(f"The longest wait: {stall.place}", stall.source_lines)
 
 

@@ -7,13 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from dlmon.comparison.references import find_match, missing_part
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import (
-    comparable_text,
-    conditions_of,
-    default_conditions,
-    earlier_sessions,
-)
-from dlmon.figures.comparison.run_rows import Comparison, comparison_bars, comparison_of, repeats_of
+from dlmon.figures.comparison.earlier_runs import comparable_text, conditions_of, default_conditions
+from dlmon.figures.comparison.run_rows import comparison_among, comparison_bars
 from dlmon.figures.lists.session_list import (
     device_name,
     energy_used,
@@ -54,13 +49,7 @@ from dlmon.figures.session.time_breakdown import (
 from dlmon.figures.session.tokens import tokens_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.quantities import (
-    GPU_ACTIVITY,
-    QUANTITIES,
-    SAMPLES_PER_SECOND,
-    measured_value,
-    number_in,
-)
+from dlmon.quantities import GPU_ACTIVITY, QUANTITIES, SAMPLES_PER_SECOND, measured_value, number_in
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status, TimePart
 from dlmon.records.record import record
 from dlmon.records.training import WAITS
@@ -81,8 +70,8 @@ VALID, IN_DOUBT, COMPARED = "valid", "in doubt", "compared"
 WENT_WRONG, TRY = "what went wrong", "try"
 _MOST_GAPS, _MOST_LOOPS, _MOST_SLOW = 3, 20, 3
 _LEAST_DELAY_S = 0.01
-_STEP_NAMES = {**STEP_NAMES, WAITS: "waiting for other ranks"}
 """The least extra time of a first batch to mention."""
+_STEP_NAMES = {**STEP_NAMES, WAITS: "waiting for other ranks"}
 
 
 @record(frozen=True)
@@ -299,22 +288,21 @@ def _machine_summary(session: Session, snapshot: Snapshot, status: Status) -> li
         ("wall", units.clock(snapshot.elapsed_s)),
         ("mean CPU", units.percent(use.cpu_pct)),
         *(
-            (f"mean {device_name(gpu)}", ", ".join((units.percent(pct), *_activity(session, gpu))))
+            (
+                f"mean {device_name(gpu)}",
+                ", ".join(filter(None, (units.percent(pct), _activity(session, gpu)))),
+            )
             for gpu, pct in use.gpu_pct.items()
         ),
         ("energy", energy_used(use) or f"– ({why})"),
     ]
 
 
-def _activity(session: Session, gpu: str) -> Iterator[str]:
-    """Yield the activity of a GPU, named "gpu:N", in a recording; nothing if unknown."""
+def _activity(session: Session, gpu: str) -> str:
+    """Return the activity of a GPU, named "gpu:N", in a recording; empty if unknown."""
     index = int(gpu.partition(":")[2])
-    means = {}
-    for name, by_gpu in session.machine.gpu_activity.items():
-        if index in by_gpu and (mean := by_gpu[index].mean) is not None:
-            means[name] = mean
-    if text := activity_text(means):
-        yield text
+    read = {n: s[index].mean for n, s in session.machine.gpu_activity.items() if index in s}
+    return activity_text({name: mean for name, mean in read.items() if mean is not None})
 
 
 def _slow_epochs(session: Session, snapshot: Snapshot) -> list[tuple[str, str]]:
@@ -359,7 +347,7 @@ def outcome_rows(outcome: SessionOutcome, entries: Sequence[SessionEntry], most:
     count = len(rows)
     if rows and snapshot.validity is not None and not snapshot.validity.is_valid:
         rows.append((IN_DOUBT, "; ".join(snapshot.validity.warnings.values())))
-    comparison = _comparison(snapshot, entries)
+    comparison = comparison_among(snapshot, entries)
     if compared := comparison.against_before() or comparison.against_nearest():
         rows.append((COMPARED, compared))
     if stopped := result and stopped_unasked_text(result):
@@ -388,15 +376,10 @@ def describe_outcome(outcome: SessionOutcome, entries: Sequence[SessionEntry]) -
     ):
         if section is not None:
             yield section
-    comparison = _comparison(snapshot, entries)
+    comparison = comparison_among(snapshot, entries)
     # A script has no published figures: before its second run there is nothing to compare.
     if len(comparison.rows) > (1 if snapshot.header.is_script else 0):
         yield comparison_bars(comparison)
-
-
-def _comparison(snapshot: Snapshot, entries: Sequence[SessionEntry]) -> Comparison:
-    earlier = earlier_sessions(entries, snapshot.header, metric=metric_of(snapshot))
-    return comparison_of(snapshot, earlier, repeats=repeats_of(entries, snapshot.header))
 
 
 def breakdown_section(snapshot: Snapshot) -> Bars | None:

@@ -86,17 +86,8 @@ def epoch_comparison_text(
     took = f"took {units.seconds(comparison.seconds)}"
     notice_texts = [f"Notice in it: {text.rstrip('.')}." for text in notices[:_MOST_NOTICES]]
     if comparison.usual_s is None:
-        if comparison.epoch.profiled:
-            took += " with a profiler, so it is not compared with the others."
-            return " ".join((took, *notice_texts))
-        steps = steps_asked_for(comparison.epoch, model)
-        if not comparison.epoch.whole and not steps:
-            took += " and was cut short, so it is not compared with the others."
-            return " ".join((took, *notice_texts))
-        of_steps = f" for {steps}, limited by --steps" if steps else ""
-        least = f"{MIN_EPOCHS} {'such' if steps else 'whole'} {units.plural(epoch_word)}"
-        took += f"{of_steps}; it takes {least} to say what is usual."
-        return " ".join((took, *notice_texts))
+        why = _why_not_compared(comparison.epoch, epoch_word, model)
+        return " ".join((f"{took}{why}.", *notice_texts))
     more_s = comparison.seconds - comparison.usual_s
     by, usual = units.seconds(abs(more_s)), f"the usual {units.seconds(comparison.usual_s)}"
     if units.seconds(comparison.seconds) == units.seconds(comparison.usual_s):
@@ -120,6 +111,18 @@ def epoch_comparison_text(
         has_reason = parts or notice_texts
         sentences.append(NOTHING_DIFFERED if has_reason else NOTHING_DIFFERED.replace(" else", ""))
     return " ".join(sentences)
+
+
+def _why_not_compared(epoch: Epoch, epoch_word: str, model: Model | None) -> str:
+    """Return the end of the sentence about an epoch that has no others to be compared with."""
+    if epoch.profiled:
+        return " with a profiler, so it is not compared with the others"
+    steps = steps_asked_for(epoch, model)
+    if not epoch.whole and not steps:
+        return " and was cut short, so it is not compared with the others"
+    of_steps = f" for {steps}, limited by --steps" if steps else ""
+    least = f"{MIN_EPOCHS} {'such' if steps else 'whole'} {units.plural(epoch_word)}"
+    return f"{of_steps}; it takes {least} to say what is usual"
 
 
 def steps_asked_for(epoch: Epoch, model: Model | None) -> str:

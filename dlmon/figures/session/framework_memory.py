@@ -111,15 +111,13 @@ def explain_out_of_memory(snapshot: Snapshot) -> str:
 
 
 def held_before(snapshot: Snapshot) -> str:
-    """Say how much memory the GPUs that trained held at their last reading; empty if unknown."""
-    gpus = () if snapshot.machine is None else snapshot.machine.gpus or ()
-    texts = []
-    for gpu in gpus:
+    """Say how much memory a GPU that trained held at its last reading; empty if unknown."""
+    for gpu in (snapshot.machine and snapshot.machine.gpus) or ():
         total_mib = facts_of_gpu(snapshot.header.machine, gpu.index).memory_mib
         if gpu.index in snapshot.gpus and gpu.memory_used_mib is not None and total_mib:
             held = units.memory_in_use(gpu.memory_used_mib, total_mib)
-            texts.append(f"GPU {gpu.index} last held {held}, without the allocation that failed")
-    return ", ".join(texts[:1])
+            return f"GPU {gpu.index} last held {held}, without the allocation that failed"
+    return ""
 
 
 def memory_holders(snapshot: Snapshot) -> tuple[tuple[str, float], ...]:
@@ -151,11 +149,13 @@ def memory_holders(snapshot: Snapshot) -> tuple[tuple[str, float], ...]:
 
 
 def out_of_memory_advice(snapshot: Snapshot) -> str:
-    """Return what to try after GPU memory ran out; empty without advice."""
+    """Return what to try after memory ran out; empty without advice."""
     error, growth, model = out_of_memory_error(snapshot), snapshot.memory.growth, snapshot.model
-    advice: list[str] = []
+    batch_size = (model.batch_size if model is not None else None) or 1
+    smaller = [f"use a smaller batch than {batch_size:,}"] * (batch_size > 1)
     if error is None:
-        return ""
+        return "".join(smaller)
+    advice: list[str] = []
     uses_system = _uses_system_memory(snapshot)
     if growth is not None:
         growth_text = f"{memory_amount(growth.epoch_mib)} more after each"
@@ -179,9 +179,7 @@ def out_of_memory_advice(snapshot: Snapshot) -> str:
         advice.append(
             f"raise the memory limit of {memory_amount(limit_mib)}: the GPU has no other memory"
         )
-    if model is not None and (model.batch_size or 0) > 1:
-        advice.append(f"use a smaller batch than {model.batch_size:,}")
-    return "; or ".join(advice)
+    return "; or ".join((*advice, *smaller))
 
 
 def _uses_system_memory(snapshot: Snapshot) -> bool:

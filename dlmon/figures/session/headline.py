@@ -22,6 +22,7 @@ from dlmon.figures.session.progress import (
     why_nothing_trained,
 )
 from dlmon.figures.session.stall import stall_of
+from dlmon.figures.session.start import STARTING
 from dlmon.figures.session.time_breakdown import BRIEF_NAMES, breakdown_rows, in_short, names_of
 from dlmon.figures.session.tracebacks import traceback_rows
 from dlmon.records import FailureKind, Status, TimePart
@@ -74,7 +75,6 @@ _NEXT = {
     "io-pressure": "keep the data in memory, or on a faster disk",
 }
 """The next step of a rule whose evidence has no advice."""
-_AT_START = (TimePart.STARTUP, TimePart.LOADING, TimePart.BUILDING, TimePart.COMPILING)
 _LEAST_PCT = 5
 """A second part of the time is named from this share on."""
 _BUSY = ("gpu", "gpu-near-power", "gpu-tensor")
@@ -190,7 +190,7 @@ def _largest_part(snapshot: Snapshot, unclear: Evidence, over: bool) -> Evidence
     spent_s = {
         part: seconds
         for part, seconds in snapshot.time_breakdown.items()
-        if over or part not in _AT_START
+        if over or part not in STARTING
     }
     rows = in_short(breakdown_rows(spent_s, names_of(snapshot)), 1)
     by_share = sorted(rows, key=lambda row: -row.share)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from dlmon.comparison.compared_run import cpus_of
 from dlmon.comparison.price import usd_per_hour_of
 from dlmon.figures import units
 from dlmon.figures.session import tokens
@@ -37,9 +36,8 @@ def _script_framework(snapshot: Snapshot) -> str:
     if not snapshot.header.is_script or not snapshot.trainers:
         return ""
     trainer = snapshot.trainers[0].trainer
-    name = {"dlmon": "reported by the script", **FRAMEWORKS}.get(
-        trainer.framework, trainer.framework
-    )
+    names = {"dlmon": "reported by the script", **FRAMEWORKS}
+    name = names.get(trainer.framework, trainer.framework)
     text = f"{name} {trainer.framework_version or ''}".rstrip()
     if trainer.backend is None:
         return text
@@ -104,7 +102,7 @@ def why_nothing_trained(snapshot: Snapshot) -> str | None:
 
 def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
     """Return advice, or the last line of output if the failure is but an exit code."""
-    result, model = snapshot.result, snapshot.model
+    result = snapshot.result
     if result is None:
         return "", ""
     has_no_input = snapshot.header.standard_input == StandardInput.NONE
@@ -113,11 +111,7 @@ def try_or_output(snapshot: Snapshot) -> tuple[str, str]:
     if result.failure in _SAYS_WHY:
         return "", ""
     if result.failure == FailureKind.OUT_OF_MEMORY:
-        batch_size = model.batch_size if model is not None else None
-        smaller = (
-            f"use a smaller batch than {batch_size:,}" if batch_size and batch_size > 1 else ""
-        )
-        return "Try", out_of_memory_advice(snapshot) or smaller
+        return "Try", out_of_memory_advice(snapshot)
     last = next((line.text.strip() for line in reversed(snapshot.output) if line.text.strip()), "")
     # The error may have the script's own exception, or what its interpreter says, already.
     error = result.error or ""
@@ -167,9 +161,8 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
     progress = snapshot.progress
     if progress is None or snapshot.overdue_s is not None:
         return ""
-    if (progress.is_over and progress.epoch + 1 >= (progress.epochs or 0)) or trained_text(
-        snapshot
-    ):
+    is_last = progress.epoch + 1 >= (progress.epochs or 0)
+    if (progress.is_over and is_last) or trained_text(snapshot):
         return ""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     noun = epoch_word(snapshot.header)
@@ -179,7 +172,7 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
         # The length of the training is inferred, and may be wrong.
         run = f"~ {run}"
     # The last epoch ends with the run: one time is enough.
-    has_both = bool(epoch and run) and (progress.epochs or 0) > progress.epoch + 1
+    has_both = bool(epoch and run) and not is_last
     with_epoch = is_wide and has_both and not progress.is_over and progress.steps is not None
     end = (f"run {run}" if run else epoch) + _end(snapshot, progress, is_wide)
     cost = cost_so_far(snapshot, to_end_s, is_wide)
@@ -189,11 +182,11 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
 def cost_so_far(snapshot: Snapshot, to_end_s: float | None, is_wide: bool = True) -> str:
     """Return the cost of the run so far, and in all if its end is known; empty without a price."""
     header = snapshot.header
-    hour_usd = usd_per_hour_of(header.options, cpus_of(header.options, header.machine))
+    hour_usd = usd_per_hour_of(header.options, header.machine)
     if hour_usd is None:
         return ""
     until_s = [snapshot.elapsed_s, *([] if to_end_s is None else [snapshot.elapsed_s + to_end_s])]
-    costs = [f"${units.dollars(hour_usd * s / 3600).removesuffix(' USD')}" for s in until_s]
+    costs = [f"${units.number_of_dollars(hour_usd * s / 3600)}" for s in until_s]
     if not is_wide:
         return costs[0]
     return f"{costs[0]} so far" + "".join(f", about {cost} in all" for cost in costs[1:])
@@ -210,9 +203,7 @@ def step_of(snapshot: Snapshot) -> str:
     if progress is None and is_script:
         no_step = f"{doing}: no step has ended yet"
         return no_step if _trains_now(snapshot) else f"{NOTHING_SEEN_YET}: the script runs"
-    if progress is None:
-        return f"{doing} …"
-    if trained_text(snapshot):
+    if progress is None or trained_text(snapshot):
         return f"{doing} …"
     if progress.is_over:
         # Another epoch may follow or not.

@@ -166,7 +166,7 @@ def rank_rows(session: Session, snapshot: Snapshot) -> tuple[RankRow, ...]:
             per_second=rate,
             step_ms=rank.step_ms,
             wait_ms=None if rank.wait is None else rank.wait.mean_ms,
-            memory_mib=_memory_mib(machines.get(rank.trainer.host), rank.gpus),
+            memory_mib=_of_gpus(machines.get(rank.trainer.host), rank.gpus, "memory_used_mib"),
             share=rate / rate_of_all if rate is not None and rate_of_all else None,
             holds_up=straggler is not None and straggler.rank is rank,
             split=step,
@@ -221,19 +221,18 @@ def why_no_ranks(session: Session, running: bool) -> str:
     return "one process trains: only a run of several has ranks to show"
 
 
-def _memory_mib(machine: MachineHistory | None, numbers: tuple[int, ...]) -> float | None:
-    """Return the memory in use on GPUs of a host; None if any is unknown."""
+def _of_gpus(
+    machine: MachineHistory | None, numbers: tuple[int, ...], reading: str
+) -> float | None:
+    """Return the sum of a reading over GPUs of a host; None if it is unknown of one."""
     gpus = machine.latest.gpus if machine is not None and machine.latest is not None else None
-    used = {gpu.index: gpu.memory_used_mib for gpu in gpus or ()}
-    return total(used.get(number) for number in numbers)
+    values = {gpu.index: getattr(gpu, reading) for gpu in gpus or ()}
+    return total(values.get(number) for number in numbers)
 
 
 def _busy_pct(machine: MachineHistory | None, numbers: tuple[int, ...]) -> float | None:
-    """Return the mean utilisation of GPUs of a host, as last read; None if any is unknown."""
-    gpus = machine.latest.gpus if machine is not None and machine.latest is not None else None
-    busy = {gpu.index: gpu.utilization_pct for gpu in gpus or ()}
-    pcts = [pct for number in numbers if (pct := busy.get(number)) is not None]
-    return sum(pcts) / len(pcts) if numbers and len(pcts) == len(numbers) else None
+    sum_pct = _of_gpus(machine, numbers, "utilization_pct")
+    return None if sum_pct is None else sum_pct / len(numbers)
 
 
 def _signed(value_ms: float) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from textwrap import dedent
 
-from dlmon.figures.session.gap_texts import meanwhile_texts
+from dlmon.figures.session.gap_texts import longest_gaps, meanwhile_texts
 from dlmon.figures.session.stack_lines import (
     FOR_DEBUGGER,
     rank_prefix,
@@ -27,6 +27,7 @@ SourceRow = tuple[int, str, bool]
 _READS, _LOCKS = re.compile(r"\binput\(|\bsys\.stdin\b"), re.compile(r"\.acquire\(")
 _NEXT_BATCH = re.compile(r"\s*(?:async )?for |.*\bnext\(")
 _SAVES = re.compile(r"\.(save|dump|to_csv|write|savez|save_pretrained|save_checkpoint)\(")
+_MOST_GAPS = 10
 _SEE_DISK = "is the file system full or away (df)?"
 CHANGED = "the file changed since the run began"
 
@@ -87,7 +88,8 @@ def stall_of(gap: Gap | None, snapshot: Snapshot) -> Stall | None:
     at = script or inner
     source, note = source_at(at, snapshot.source_lines)
     here = _line_here(source)
-    waits_for, has_keyboard = waiting_at(inner, at, source), _has_keyboard(snapshot)
+    waits_for = waiting_at(inner, at, source)
+    has_keyboard = snapshot.header.standard_input == StandardInput.TERMINAL
     asks = has_keyboard and waits_for == FOR_DEBUGGER
     if inner == at and _READS.search(here):
         asks = has_keyboard
@@ -100,8 +102,10 @@ def stall_of(gap: Gap | None, snapshot: Snapshot) -> Stall | None:
     return Stall(place, at.file, source, note, waits_for, meanwhile_texts(gap), asks)
 
 
-def _has_keyboard(snapshot: Snapshot) -> bool:
-    return snapshot.header.standard_input == StandardInput.TERMINAL
+def longest_stall(snapshot: Snapshot) -> Stall | None:
+    """Return where a run stood in the longest of its gaps whose source is known; else None."""
+    stalls = (stall_of(gap, snapshot) for gap in longest_gaps(snapshot.gaps, _MOST_GAPS))
+    return next((stall for stall in stalls if stall is not None and stall.source), None)
 
 
 def _worker_place(stacks: Sequence[ProcessStack], gap: Gap) -> str:

@@ -76,6 +76,11 @@ def traceback_rows(output: Sequence[Output], folder: str | None = None) -> tuple
     return reader.end()
 
 
+def trace_lines(rows: Sequence[TraceRow]) -> tuple[str, ...]:
+    """Return rows as lines, indented by the groups of exceptions around them."""
+    return tuple(f"{'  ' * row.depth}{row.text}" for row in rows)
+
+
 def before_traceback(output: Sequence[Output]) -> tuple[Output, ...]:
     """Return some output without its last traceback, and those that led to it."""
     start, is_joined = len(output), False

@@ -43,8 +43,6 @@ _KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 # The keys that quit dlmon while the terminal is too small.
 _QUIT_KEYS = ("ctrl+q", "ctrl+c")
 
-_ERROR_LENGTH = 400
-
 _Flow = Coroutine[Any, Any, None]
 
 

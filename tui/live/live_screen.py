@@ -146,13 +146,12 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
     ALLOW_IN_MAXIMIZED_VIEW = (
         "TopLine, LimitLine, FilterField, ProgressLine, PlaybackLine, KeyFooter, TooSmall"
     )
-    # The app's breakpoints, and two more for layouts of this screen.
+    # The app's breakpoints, and one more for a low screen.
     VERTICAL_BREAKPOINTS = [  # noqa: RUF012
         (0, "-flat"),
         (16, "-low"),
         (20, "-short"),
         (32, "-tall"),
-        (48, "-high"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
     IS_REPLAY: ClassVar[bool] = False

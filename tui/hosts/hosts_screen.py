@@ -16,7 +16,6 @@ from textual.geometry import Region
 from textual.layout import WidgetPlacement
 from textual.widget import Widget
 from textual.widgets import Static
-from textual.worker import Worker
 
 from dlmon.alerts.dispatch import HostAlerts
 from dlmon.figures import units
@@ -539,7 +538,6 @@ class HostReplayScreen(CardsScreen, PlaybackControls):
         super().__init__()
         self._replay = replay
         self._second = -1
-        self._catching_up: Worker[None] | None = None
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
@@ -589,17 +587,13 @@ class HostReplayScreen(CardsScreen, PlaybackControls):
             self._replay.read_ahead(SLICE_S)
         self._replay.poll()
         if self._replay.read_share is not None:
-            self._catch_up()
+            self.run_worker(self._read_on, group="reading", exclusive=True)
         if self.is_showing and not self.is_brief_seek:
             self.show_hosts(self._replay.snapshots())
             self.paint_playback()
 
-    def _catch_up(self) -> None:
-        """Read on between ticks until the moment that the user sought."""
-        if self._catching_up is None or self._catching_up.is_finished:
-            self._catching_up = self.run_worker(self._read_on)
-
     async def _read_on(self) -> None:
+        """Read on between ticks until the moment that the user sought."""
         while self.is_attached and self._replay.read_share is not None:
             await self._replay.pause()
             self._replay.poll(SLICE_S)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.worker import Worker
 
 from dlmon.comparison.references import ComparisonRow, Reference
 from dlmon.figures.comparison.run_rows import SessionComparison
@@ -176,7 +175,6 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self._polls = 0
         # If a run of ours ended before its screen opened, its end is still news.
         self._was_running = source.running or source.is_ours
-        self._catching_up: Worker[None] | None = None
         self._loss, self._output = LossChart(), OutputPane(id=Panel.OUTPUT)
         self._second_metric = LossChart(Panel.METRIC, "memory")
         self._failure = FailurePane()
@@ -253,7 +251,8 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             return
         self._source.poll(SLICE_S)
         if self._source.read_share is not None:
-            self._catch_up()
+            # The log is far ahead, for example after a suspension: read between ticks, too.
+            self.run_worker(self._read_on, group="reading", exclusive=True)
         else:
             self._polls += 1
         self.take_refusal()
@@ -264,11 +263,6 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         was_running, self._was_running = self._was_running, self._source.running
         if was_running and not self._was_running:
             self._session_ended()
-
-    def _catch_up(self) -> None:
-        """Read between ticks, because the log is far ahead, for example after a suspension."""
-        if self._catching_up is None or self._catching_up.is_finished:
-            self._catching_up = self.run_worker(self._read_on)
 
     async def _read_on(self) -> None:
         await read_to_end(self._source)

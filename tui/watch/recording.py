@@ -9,7 +9,6 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.worker import Worker
 
 from dlmon.figures.lists.session_list import recording_headline
 from dlmon.figures.session.phases import reading_text
@@ -51,7 +50,6 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         self._session = session
         self._folder = folder
         self._was_running = session.running
-        self._catching_up: Worker[None] | None = None
 
     @property
     def shown_session(self) -> SessionSource:
@@ -64,10 +62,9 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
     def tick(self) -> None:
         """Show the state of the recording; leave if the user waited only for its end."""
         session = self._session
-        is_behind = session.read_share is not None
-        if is_behind and (self._catching_up is None or self._catching_up.is_finished):
+        if session.read_share is not None:
             # The log may be far ahead, for example after a suspension.
-            self._catching_up = self.run_worker(partial(read_to_end, session))
+            self.run_worker(partial(read_to_end, session), exclusive=True)
         self.take_refusal()
         self.take_alert()
         if self.has_parts:

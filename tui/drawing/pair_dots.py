@@ -15,10 +15,7 @@ _MARGIN = 1.15
 def axis_reach(ratios: Sequence[float], interval: PairedRatio | None, to: float) -> float:
     """Return the logarithm at the right end of an axis that holds all ratios; 0 is its middle.
 
-    Args:
-        ratios: new over base of each pair.
-        interval: the interval of all pairs.
-        to: the half-width that is asked for, which the axis holds too.
+    It holds the interval of all pairs too, and the half-width `to` that is asked for.
     """
     edges = [*ratios, 1 + to]
     if interval is not None and interval.low is not None and interval.high is not None:

@@ -377,9 +377,7 @@ class HostDetails(Lines):
 class HostsScreen(CardsScreen):
     """The watched hosts, connected from the first paint until the user leaves.
 
-    Args:
-        hosts: the hosts, not yet started.
-        alerts: sends alerts of lost hosts; None to send none.
+    If hosts are lost, `alerts` sends alerts.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -507,11 +505,7 @@ _CARD_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
 
 
 class HostReplayScreen(CardsScreen, PlaybackControls):
-    """A replay of several hosts.
-
-    Args:
-        replay: the recordings.
-    """
+    """A replay of several hosts."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *PLAYBACK_KEYS,

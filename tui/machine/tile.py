@@ -349,15 +349,10 @@ class MachineTile(Chart):
         labelled: bool,
         note: str = "",
     ) -> None:
-        """Show a reading of `view` along `axis`, made coarser to fit.
+        """Show a reading of `view` along `axis`, that of all charts, made coarser to fit.
 
-        Args:
-            reader: returns the reading.
-            view: the machine.
-            axis: the axis of all charts.
-            times: returns the labels of an axis.
-            labelled: whether the border has these labels; without them, there is only the grid.
-            note: goes at the bottom.
+        If it is `labelled`, the border has the labels that `times` returns of an axis, else there
+        is only the grid. A `note` goes at the bottom.
         """
         self._show_again = partial(
             self.show_reading, reader, view, axis, times, labelled=labelled, note=note

@@ -34,14 +34,7 @@ _HERE_ONLY = {
 
 
 class HostSessionsScreen(SessionsScreen):
-    """All sessions of a host, newest first.
-
-    Args:
-        host: its ssh name.
-        ask: asks the host for its sessions and sweeps.
-        log_dir: their directory there; None for its default.
-        hidden: the columns that the user hid.
-    """
+    """All sessions of a host, newest first, in the directory `log_dir` there, or its default."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Copy the log of what is highlighted, and show it")

@@ -92,11 +92,7 @@ class ResumeScreen(QuestionScreen):
 
 
 class ColumnsScreen(ListDialog[frozenset[str]]):
-    """All columns, with a ● at those to show; answers with the hidden ones, or None.
-
-    Args:
-        hidden: the columns that are hidden at first.
-    """
+    """All columns, with a ● at those to show; answers with the hidden ones, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "show_or_hide", "Show, hide"),
@@ -133,12 +129,7 @@ HINT = "Every command finds it by its name. An empty field takes it away."
 
 
 class LabelForm(FormScreen[label.Label]):
-    """A name and a note; answers with the label, or None.
-
-    Args:
-        recording: the id of the session or sweep.
-        before: its current label.
-    """
+    """The name and the note of a session or a sweep; answers with the label, or None."""
 
     SUBMIT = "Rename"
 

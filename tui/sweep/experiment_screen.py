@@ -61,13 +61,7 @@ class SweepGoOnScreen(QuestionScreen):
 
 
 class ExperimentScreen(TickingScreen):
-    """An experiment, whose runs this screen starts.
-
-    Args:
-        run: the experiment.
-        rest: how the runs that are left when it stops can be made.
-        clock: CLOCK_MONOTONIC in seconds.
-    """
+    """An experiment, whose runs this screen starts; `rest` says how those left can be made."""
 
     STOP: ClassVar[type[QuestionScreen]] = SweepStopScreen
     RUNS: ClassVar[str] = "The sweep is still running."

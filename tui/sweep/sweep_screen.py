@@ -197,12 +197,7 @@ class SweepTable(RowList):
 
 
 class SweepScreen(ExperimentScreen):
-    """A sweep, whose runs this screen starts.
-
-    Args:
-        run: the sweep.
-        clock: CLOCK_MONOTONIC in seconds.
-    """
+    """A sweep, whose runs this screen starts."""
 
     CSS_PATH = "sweep.tcss"
     run: SweepRun
@@ -372,10 +367,7 @@ _FIELDS = (
 class SweepForm(FormScreen[Plan]):
     """Two fields; answers with a plan, or None.
 
-    Args:
-        workload: its name.
-        plan: makes a plan of the values of `--vary` and the number of runs of each combination;
-            raises SweepError.
+    It is made by `plan` of the values of `--vary` and the number of runs of each combination.
     """
 
     SUBMIT = "Sweep"

@@ -321,19 +321,17 @@ class SweepScreen(ExperimentScreen):
     def _paint_run(self) -> None:
         run, line = self.run, self.query_one("#runs", SweepSentences)
         if run.problem is not None:
-            line.show([run.problem], BAD)
-            line.display = True
+            sentences, style = [run.problem], BAD
         elif run.ended:
             left = left_text(run.sweep)
             rest = [] if left is None else [f"{left}: {self._resume} runs them"]
-            sentences = [*problems_of(run), *rest, *run.last_lines]
-            line.show(sentences, MUTED)
-            line.display = bool(sentences)
+            sentences, style = [*problems_of(run), *rest, *run.last_lines], MUTED
         else:
             current = [current_text(run, current) for current in run.current.values()]
             connecting = [f"{host}  connecting …" for host in run.connecting]
-            line.show([*run.notes, *current, *connecting], PLAIN)
-            line.display = bool(current or connecting or run.notes)
+            sentences, style = [*run.notes, *current, *connecting], PLAIN
+        line.show(sentences, style)
+        line.display = bool(sentences)
 
     @property
     def end_text(self) -> str:

@@ -97,7 +97,6 @@ class PairRows(RowList):
     _to = 0.0
     _is_over = False
     _headings: Sequence[str] = ()
-    KEEPS_MARGIN = True
 
     @property
     def pairs(self) -> tuple[Pair, ...]:

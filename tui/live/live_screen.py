@@ -518,20 +518,15 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
     def _is_over(self) -> bool:
         return not self._source.running
 
-    @property
-    def is_zoomed(self) -> bool:
-        """True if a person zoomed to a part of the run."""
-        part = self.window.shown_part(self.run, self.plot_columns)
-        return self.window.view is not None and part != WHOLE_RUN
-
     def action_escape(self) -> None:
         """Undo the last choice; if there is none and the run is over, go back."""
         chosen = self.query_one(EpochTable).chosen
         choices = self.window.cursor_ns, self.window.length_ns, chosen
-        paused = self.window.is_paused(self.run, self.plot_columns)
-        if any(choice is not None for choice in choices) or paused:
+        of_charts = self.run, self.plot_columns
+        is_zoomed = self.window.view and self.window.shown_part(*of_charts) != WHOLE_RUN
+        if any(choice is not None for choice in choices) or self.window.is_paused(*of_charts):
             super().action_escape()
-        elif self._is_over and self.is_zoomed:
+        elif self._is_over and is_zoomed:
             self._show_window(TimeWindow())
         elif self._is_over and self.has_way_back:
             self.action_leave()

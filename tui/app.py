@@ -348,5 +348,4 @@ def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | N
         requests.Export: flows.recordings.export,
         requests.Rename: flows.recordings.rename,
         requests.Delete: flows.recordings.delete,
-        requests.SaveHiddenColumns: flows.settings.save_hidden_columns,
     }

@@ -45,10 +45,9 @@ class HostSessionsScreen(SessionsScreen):
         host: str,
         ask: Callable[[], Awaitable[tuple[list[SessionEntry], list[SweepEntry]]]],
         log_dir: str | None = None,
-        hidden: frozenset[str] = frozenset(),
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(list, hidden=hidden, wall_clock=wall_clock)
+        super().__init__(list, wall_clock=wall_clock)
         self._details.host = clean(host)
         self._host = host
         self._ask = ask

@@ -200,7 +200,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self._read = read
         self._read_sweeps = read_sweeps
         self._list = SessionList(wall_clock, id="sessions")
-        self._list.hidden = frozenset(remembered(_HIDDEN).split())
+        self._list.hidden = frozenset(remembered(_HIDDEN).splitlines())
         self._details = SessionDetails(id="details")
         self._details.display = False
         self._parts = Container(self._list, self._details)
@@ -336,7 +336,7 @@ class SessionsScreen(ExportControls, FilteredScreen):
             return
         self._list.hide_columns(hidden)
         try:
-            remember(_HIDDEN, " ".join(sorted(hidden)))
+            remember(_HIDDEN, "\n".join(sorted(hidden)))
         except OSError as error:
             self.notify(f"the columns can't be saved: {error}", severity="error", markup=False)
 

@@ -423,7 +423,7 @@ async def test_columns_are_chosen_and_the_choice_is_kept(shown, log_dir):
         await shown.press("V", "space", "end", "space", "enter")
         heading = " ".join(shown.rows("#sessions")[0].split())
         assert heading == "what epochs device host samples/s loss result"
-        assert remembered("hidden-columns") == "loss curve started"
+        assert SessionsScreen(list).table.hidden == {"started", "loss curve"}
 
 
 async def test_sessions_are_sorted_by_how_fast_they_were_beside_the_run_before(shown, log_dir):

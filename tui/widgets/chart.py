@@ -36,6 +36,7 @@ from tui.widgets.lines import (
     TextRow,
     TextRun,
     fit,
+    fit_right,
     wrapped,
 )
 
@@ -311,7 +312,7 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[st
     label_at[0] = texts[0]
     labels = [label_at.get(y, "") for y in range(height)]
     room = axis_width - 1
-    return [fit(" " * (room - cell_len(label)) + label, room) + " " for label in labels]
+    return [fit_right(label, room) + " " for label in labels]
 
 
 def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[str]:

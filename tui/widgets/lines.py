@@ -304,6 +304,11 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(f"{start}…", width)
 
 
+def fit_right(text: str, width: int) -> str:
+    """Return `text` in exactly `width` cells: at their right end, or cut with an ellipsis."""
+    return fit(" " * (width - cell_len(text)) + text, width)
+
+
 def first_parts(text: str, width: int, apart: str) -> str:
     """Return the first parts of a text that fit, or the first words, and an ellipsis."""
     for between in (apart, " "):

@@ -350,9 +350,6 @@ class HostTable(SortedTable[HostSnapshot]):
             figures = tuple((text, style) for text, _ in figures)
         return (name, *figures)
 
-    def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        return []
-
     @property
     def _level_cells(self) -> int:
         levels = max((len(host.gpus) for host in self.shown_rows), default=0)

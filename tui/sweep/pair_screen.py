@@ -148,9 +148,6 @@ class PairRows(RowList):
             return [row][:height]
         return [*super().draw(width, height - 1), self.foot(width - MARGIN)]
 
-    def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        return []
-
     @property
     def _reach(self) -> float:
         ratios = [pair.ratio for pair in self.pairs if pair.ratio is not None]

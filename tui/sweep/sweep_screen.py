@@ -192,9 +192,6 @@ class SweepTable(RowList):
     def row_of(self, index: int, width: int) -> TextRow:
         return self._lines[self.order[index] + 1]
 
-    def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        return []
-
 
 class SweepScreen(ExperimentScreen):
     """A sweep, whose runs this screen starts."""

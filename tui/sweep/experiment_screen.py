@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -92,10 +91,6 @@ class ExperimentScreen(TickingScreen):
         self._leave_when_ended = False
         self._has_left = False
         run.on_event = self._take_event
-
-    @property
-    def path(self) -> Path | None:
-        return self.run.path
 
     @property
     def elapsed_s(self) -> float:

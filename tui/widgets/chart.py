@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -137,27 +137,6 @@ class _Row:
         self.text[x:end], self.tones[x:end] = text, [tone] * len(text)
 
 
-def newest(picture: ChartPicture, room: int) -> ChartPicture:
-    """Keep the newest `room` columns: the picture may come from a wider chart."""
-    excess = len(picture.columns) - room
-    if excess <= 0:
-        return picture
-    return replace(
-        picture,
-        columns=picture.columns[excess:],
-        part=picture.part[excess:],
-        lows=picture.lows[excess:],
-        highs=picture.highs[excess:],
-        marks=tuple((column - excess, label) for column, label in picture.marks),
-        dots=tuple(replace(dot, column=dot.column - excess) for dot in picture.dots),
-        times=replace(
-            picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
-        ),
-        shades=tuple((first - excess, last - excess, kind) for first, last, kind in picture.shades),
-        cursor=None if picture.cursor is None else picture.cursor - excess,
-    )
-
-
 def picture_rows(
     picture: ChartPicture,
     width: int,
@@ -169,7 +148,6 @@ def picture_rows(
 ) -> list[TextRow]:
     """Return a picture as rows of exactly `width` cells: axis, plot, and the marks below."""
     plot_width = width - axis_width
-    picture = newest(picture, COLUMNS_PER_CELL * plot_width)
     has_marks = bool(picture.marks or picture.shades) and height >= 3
     plot_height = height - has_marks
     plot = _plot(picture, plot_width, plot_height, filled)
@@ -527,8 +505,7 @@ class Chart(Lines):
         """Return the left one of the two columns in a cell of the screen."""
         region = self.content_region
         x = screen_x - region.x - self._axis_width(region.width)
-        hidden = max(0, len(self._picture.columns) - self.plot_columns)
-        column = hidden + COLUMNS_PER_CELL * x
+        column = COLUMNS_PER_CELL * x
         if self.axes is None:
             return column
         shared, axis = self.axes

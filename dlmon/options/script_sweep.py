@@ -110,20 +110,8 @@ def make_script_plan(
     elif links:
         raise SweepError("--link is for copies of commits, and no commits are compared")
     if pairs is not None:
-        if len(variations) != 1 or len(variations[0].values) != 2:
-            raise SweepError(
-                "two sides are compared in pairs: name two commits, or one --vary KEY=A,B; "
-                "dlmon sweep takes more"
-            )
-        if HOST in keys:
-            raise SweepError("both runs of a pair are made on one machine: vary host in a sweep")
+        _check_pairs(pairs, variations)
         repeats = MOST_PAIRS + 1
-        least_s = least_seconds(pairs)
-        if pairs.for_s < least_s:
-            raise SweepError(
-                f"--for is too short for a pair: the first run of each side and a pair take more "
-                f"than {least_s:.0f}s, four times --window"
-            )
     elif not variations and repeats == 1:
         raise SweepError(
             "there is nothing to sweep: say what to vary, such as --vary workers=0,4 for a "
@@ -154,6 +142,27 @@ def make_script_plan(
         pairs=pairs,
         search_window_s=search_window_s if is_search else None,
     )
+
+
+def _check_pairs(pairs: PairRule, variations: Sequence[Variation]) -> None:
+    """Check the two sides of an experiment of pairs, and its time.
+
+    Raises:
+        SweepError: they are wrong.
+    """
+    if len(variations) != 1 or len(variations[0].values) != 2:
+        raise SweepError(
+            "two sides are compared in pairs: name two commits, or one --vary KEY=A,B; "
+            "dlmon sweep takes more"
+        )
+    if variations[0].key == HOST:
+        raise SweepError("both runs of a pair are made on one machine: vary host in a sweep")
+    least_s = least_seconds(pairs)
+    if pairs.for_s < least_s:
+        raise SweepError(
+            f"--for is too short for a pair: the first run of each side and a pair take more "
+            f"than {least_s:.0f}s, four times --window"
+        )
 
 
 def _variation(text: str, groups: Mapping[str, Sequence[str]]) -> Variation:

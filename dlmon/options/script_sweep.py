@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -84,10 +84,8 @@ def make_script_plan(
         SweepError: the arguments are wrong.
     """
     variations = tuple(_variation(text, groups or {}) for text in vary)
+    check_keys_differ(variations)
     keys = [variation.key for variation in variations]
-    for key, times in Counter(keys).items():
-        if times > 1:
-            raise SweepError(f"--vary names {key} twice: write all its values after one {key}=")
     is_here = options.host is None and HOST not in keys
     if is_here:
         try:
@@ -166,28 +164,46 @@ def _check_pairs(pairs: PairRule, variations: Sequence[Variation]) -> None:
 
 
 def _variation(text: str, groups: Mapping[str, Sequence[str]]) -> Variation:
-    """Read a value of `--vary`, such as workers=0,4; replace a group of hosts by its hosts.
+    """Read a value of `--vary`, such as workers=0,4.
 
     Raises:
-        SweepError: the form is wrong, or a value is empty or there twice.
+        SweepError: the form or a value is wrong.
     """
-    key, equals, values_text = text.partition("=")
+    key, equals, typed = text.partition("=")
     key = key.strip()
     if not equals or not _KEY.fullmatch(key):
         raise SweepError(f"--vary takes KEY=A,B,... such as workers=0,4, not {quoted(text)}")
-    texts = values_text.split(",")
+    return read_variation(key, typed, groups, partial(_value, key))
+
+
+def read_variation(
+    key: str, typed: str, groups: Mapping[str, Sequence[str]], read: Callable[[str], Value]
+) -> Variation:
+    """Return the values that are typed after a key, each as it is read; of a group, its hosts.
+
+    Raises:
+        SweepError: a value is empty or there twice, or a group or a host is wrong.
+    """
+    texts = typed.split(",")
     if not all(map(str.strip, texts)):
-        typed = f"--vary {key}={clean(values_text, SHOWN_LENGTH)}"
-        raise SweepError(f"{typed} has an empty value: write {key}=A,B")
+        shown = f"--vary {key}={clean(typed, SHOWN_LENGTH)}"
+        raise SweepError(f"{shown} has an empty value: write {key}=A,B")
     try:
         texts = hosts_from(texts, groups) if key == HOST else texts
     except HostError as error:
         raise SweepError(str(error)) from None
-    values = tuple(_value(key, part) for part in texts)
+    values = tuple(map(read, texts))
     for value, times in Counter(map(str, values)).items():
         if times > 1:
             raise SweepError(f"--vary {key} names {clean(value, SHOWN_LENGTH)} twice")
     return Variation(key, values)
+
+
+def check_keys_differ(variations: Iterable[Variation]) -> None:
+    """Raise a SweepError if two variations have the same key."""
+    for key, times in Counter(variation.key for variation in variations).items():
+        if times > 1:
+            raise SweepError(f"--vary names {key} twice: write all its values after one {key}=")
 
 
 def _value(key: str, text: str) -> Value:

@@ -252,6 +252,11 @@ def share(value: float) -> str:
     return f"{percentage:.0f} %" if percentage >= 9.5 else f"{percentage:.2g} %"
 
 
+def whole_percent(share: float) -> str:
+    """Write a part of 1 in whole percent: 34 %, 6 %, <1 %."""
+    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
 def gibibytes(mib: float | None) -> str:
     """Write an amount of memory in GiB, or in MiB below 51; a dash if unknown."""
     if mib is not None and 1 <= mib < 51:

@@ -54,7 +54,6 @@ from tui.widgets.lines import (
     Lines,
     TextRow,
     TextRun,
-    row_width,
     shows,
     wrapped,
 )
@@ -77,13 +76,9 @@ class RankLegend(Lines):
     def rows(self, width: int, height: int, parts: Sequence[str]) -> list[TextRow]:
         marks = [*((_mark_of(name), PART_TITLES[name]) for name in (*parts, WAITS))]
         marks.append((_MEDIAN, "median"))
-        for apart in (APART, 1):
-            row: TextRow = ()
-            for mark, name in marks:
-                row = (*row, mark, (f" {name}{' ' * apart}", MUTED))
-            if row_width(row) <= width + apart:
-                break
-        return [row]
+        return [
+            tuple(run for mark, name in marks for run in (mark, (f" {name}{' ' * APART}", MUTED)))
+        ]
 
     show = shows(rows)
 

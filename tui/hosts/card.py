@@ -81,9 +81,6 @@ class HostCard(GrowingLines):
 
     MOST_ROWS: ClassVar[int] = MOST_HISTORY_ROWS * (MOST_GPUS + 1) + _MOST_SESSIONS + 2
     DEFAULT_CLASSES = "panel"
-    DEFAULT_CSS = """
-    HostCard { padding: 0 1; height: auto; }
-    """
 
     _session: RunningSession | None = None
     _user_cells, _history_rows = 0, 1

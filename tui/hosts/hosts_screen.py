@@ -52,6 +52,7 @@ from tui.widgets.lines import (
     PLAIN,
     STRONG,
     Lines,
+    OneLine,
     TextRow,
     fitting,
     in_rows,
@@ -329,7 +330,7 @@ def _fit(
     return all(sum(heights[column::columns]) <= room for column in range(columns))
 
 
-class HostsLine(Lines):
+class HostsLine(OneLine):
     """A line with the summary of the hosts, or the state of one of them."""
 
     def rows(

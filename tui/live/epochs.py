@@ -281,7 +281,7 @@ def columns_of(
 class EpochLine(GrowingLines):
     """A sentence about the epoch that the charts show alone; replaces the `LimitLine`."""
 
-    DEFAULT_CSS = "EpochLine { height: auto; padding: 0 2; display: none; }"
+    DEFAULT_CSS = "EpochLine { padding: 0 2; display: none; }"
     MOST_ROWS: ClassVar[int] = 4
 
     def rows(self, width: int, height: int, heading: str, sentence: str) -> list[TextRow]:

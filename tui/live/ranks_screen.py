@@ -51,7 +51,7 @@ from tui.widgets.lines import (
     STRONG,
     TRACK,
     GrowingLines,
-    Lines,
+    OneLine,
     TextRow,
     TextRun,
     shows,
@@ -68,10 +68,8 @@ _BEFORE_BAR = 46
 _MEDIAN: TextRun = ("│", "bold $foreground")
 
 
-class RankLegend(Lines):
+class RankLegend(OneLine):
     """The parts of the bars."""
-
-    DEFAULT_CSS = "RankLegend { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, parts: Sequence[str]) -> list[TextRow]:
         marks = [*((_mark_of(name), PART_TITLES[name]) for name in (*parts, WAITS))]
@@ -184,7 +182,7 @@ class RankList(SortedTable[RankRow]):
 class RankParts(GrowingLines):
     """The parts of the highlighted rank's step, beside the median of all ranks."""
 
-    DEFAULT_CSS = "RankParts { height: auto; }"
+    DEFAULT_CSS = "RankParts { padding: 0; }"
     DEFAULT_CLASSES = "panel"
     MOST_ROWS = 8
 

@@ -300,7 +300,6 @@ class MachineCharts(Widget):
         height: 1fr;
 
         & > Container { width: 1fr; height: 1fr; }
-        AboutLines, CoreRows, Meters { height: auto; padding: 0 1; }
         CoreRows { max-height: 4; }
         Meters { max-height: 2; }
         GpuRows { padding: 0 1; }

@@ -331,8 +331,6 @@ TileReader = Callable[[MachineView, TimeAxis, TimeAxis], TileReading]
 class MachineTile(Chart):
     """A filled chart along an axis with as many columns as fit."""
 
-    DEFAULT_CSS = "MachineTile { width: 1fr; height: 1fr; }"
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(filled=True, id=id, classes="panel")
         self._reading = TileReading("", "", ())

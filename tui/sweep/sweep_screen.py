@@ -58,7 +58,7 @@ from tui.widgets.lines import (
     PLAIN,
     STRONG,
     GrowingLines,
-    Lines,
+    OneLine,
     TextRow,
     bar_on_track,
     joined,
@@ -73,10 +73,8 @@ _WITH_TWO_CHARTS = 100
 _MOST_CELLS, _LONGEST_BAR = 20, 40
 
 
-class SweepTopLine(Lines):
+class SweepTopLine(OneLine):
     """One row: the workloads and options of a sweep, and its progress."""
-
-    DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: SweepRun, elapsed_s: float) -> list[TextRow]:
         progress, name = status_row(run, elapsed_s), self.head(run.sweep.plan)
@@ -99,7 +97,6 @@ class SweepTopLine(Lines):
 class SweepSentences(GrowingLines):
     """Sentences below each other, and the number of lines that don't fit."""
 
-    DEFAULT_CSS = "SweepSentences { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 8
 
     def rows(
@@ -113,10 +110,8 @@ class SweepSentences(GrowingLines):
     show = shows(rows)
 
 
-class SweepProgress(Lines):
+class SweepProgress(OneLine):
     """One row: how many runs are done, a bar, and what is left."""
-
-    DEFAULT_CSS = "SweepProgress { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: SweepRun) -> list[TextRow]:
         done, left, share = progress_texts(run)

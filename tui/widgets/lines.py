@@ -362,9 +362,16 @@ def shows(
     return show
 
 
-class GrowingLines(Lines):
-    """Lines as high as their text needs, up to `MOST_ROWS`; style them `height: auto`."""
+class OneLine(Lines):
+    """Lines of which one is shown."""
 
+    DEFAULT_CSS = "OneLine { height: 1; padding: 0 1; }"
+
+
+class GrowingLines(Lines):
+    """Lines as high as their text needs, up to `MOST_ROWS`."""
+
+    DEFAULT_CSS = "GrowingLines { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 2
 
     _requested_height = 1

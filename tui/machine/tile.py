@@ -331,11 +331,10 @@ TileReader = Callable[[MachineView, TimeAxis, TimeAxis], TileReading]
 class MachineTile(Chart):
     """A filled chart along an axis with as many columns as fit."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(filled=True, id=id, classes="panel")
-        self._reading = TileReading("", "", ())
-        self._stale = ""
-        self._show_again: Callable[[], None] | None = None
+    filled = True
+    _reading = TileReading("", "", ())
+    _stale = ""
+    _show_again: Callable[[], None] | None = None
 
     def show_reading(
         self,

@@ -364,32 +364,21 @@ class Chart(Lines):
             """Let a screen draw once for all of its charts."""
             return isinstance(message, Chart.PlotResized)
 
-    axes: tuple[TimeAxis, TimeAxis] | None = None
-    """The axis that all charts share, whose columns messages count, and this chart's own."""
+    DEFAULT_CLASSES = "panel"
     AXIS_WIDTH = 6
     """Cells for the labels and the blank after them; a narrow chart has no labels."""
+    filled = False
+    """The area under the line is filled."""
+    tall_shades = False
+    """The whole plot is shaded, and not only the row of marks, by which few rows are repainted."""
+    hue = "$primary"
+    """The hue of the quantity, such as `$chart-cpu`."""
+    axes: tuple[TimeAxis, TimeAxis] | None = None
+    """The axis that all charts share, whose columns messages count, and this chart's own."""
 
-    def __init__(
-        self,
-        *,
-        filled: bool = False,
-        tall_shades: bool = False,
-        hue: str = "$primary",
-        id: str | None = None,
-        classes: str | None = None,
-    ):
-        """Fill the area under the line if `filled` is set.
-
-        Only the row of marks is shaded, so that a scrolling chart repaints few rows; with
-        `tall_shades` the whole plot is. The `hue` is that of the quantity, such as `$chart-cpu`.
-        """
-        super().__init__(id=id, classes=classes)
-        self.hue = hue
-        self.filled = filled
-        self.tall_shades = tall_shades
-        self._picture = ChartPicture()
-        self._grabbed_x: int | None = None
-        self._dragged = False
+    _picture = ChartPicture()
+    _grabbed_x: int | None = None
+    _dragged = False
 
     @property
     def plot_columns(self) -> int:

@@ -483,7 +483,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         if has_any and self._processes is None:
             from tui.machine.process_list import ProcessList
 
-            self._processes = ProcessList(id=Panel.PROCESSES, classes="panel")
+            self._processes = ProcessList(id=Panel.PROCESSES)
             self._panels.mount(self._processes)
         if has_any and self._processes is not None and self._processes.is_attached:
             self._processes.show(machine_view(self._source, snapshot))

@@ -353,7 +353,7 @@ class MachineCharts(Widget):
 
         with self.app.batch_update():
             await self._processes.remove()
-            self._processes = ProcessList(id="processes", classes="panel")
+            self._processes = ProcessList(id="processes")
             self.machine_layout = MachineLayout("")
             await self.mount(self._processes)
             self.show_again()

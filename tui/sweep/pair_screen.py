@@ -156,7 +156,7 @@ class PairRows(RowList):
 
     def _room(self, width: int) -> int:
         rates = sum(map(cell_len, self._headings))
-        return max(0, width - (_NUMBER + rates + _CHANGE + 4 * APART + 1))
+        return max(1, width - (_NUMBER + rates + _CHANGE + 4 * APART + 1))
 
 
 _BEFORE_A_PAIR = (

@@ -541,7 +541,7 @@ class MachineCharts(Widget):
         self._grid.styles.layout = "grid" if layout.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = layout.columns
         self._grid.styles.grid_rows = layout.row_heights
-        for name in ("column", "wide", "low", "high", "short", "bare", "meters"):
+        for name in ("wide", "low", "high", "short", "bare", "meters"):
             self.set_class(name in (layout.arrangement, layout.size), f"-{name}", update=False)
         self._cores.set_class(not is_column, "panel", update=False)
         has_frame = not is_column and layout.size != "bare"

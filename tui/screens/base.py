@@ -107,8 +107,8 @@ class BaseScreen(SteadyScreen[None]):
     """The exit code of dlmon if this is its first screen."""
     _question: QuestionScreen | None = None
 
-    def __init__(self, classes: str | None = None) -> None:
-        super().__init__(classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         send_short_updates(self)
 
     def compose(self) -> ComposeResult:

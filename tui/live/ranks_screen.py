@@ -12,7 +12,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from dlmon.figures import units
 from dlmon.figures.columns import Column, has_words
@@ -31,7 +31,7 @@ from dlmon.figures.value_axis import stacked_bar
 from dlmon.records.training import WAITS
 from dlmon.session.source import SLICE_S, SessionSource
 from tui.drawing.step_parts import PART_GLYPHS, PART_STYLES
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
+from tui.screens.base import TickingScreen, back
 from tui.screens.filtered import (
     CLEAR_FILTER,
     FILTER,
@@ -224,12 +224,7 @@ class RanksScreen(FilteredScreen, TickingScreen):
         REVERSE,
         # Before "Back", which has the same key while there is no filter.
         CLEAR_FILTER,
-        Binding("q", "leave", "Back", tooltip="Go back to the run"),
-        THEME,
-        HELP,
-        hidden("escape", "leave", "Back"),
-        PALETTE,
-        QUIT,
+        *back("Go back to the run"),
         *SORT_KEYS,
         *ROW_KEYS,
     ]

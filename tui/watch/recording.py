@@ -15,10 +15,10 @@ from dlmon.figures.session.phases import reading_text
 from dlmon.records.sanitize import shown_path
 from dlmon.session.source import RecordedMachine, SessionSource, read_to_end
 from tui.machine.help import PANEL
-from tui.screens.base import PALETTE, THEME, TickingScreen
+from tui.screens.base import HELP, PALETTE, THEME, TickingScreen
 from tui.screens.panes import ALONE, PANE_KEYS
 from tui.screens.session_controls import SessionControls
-from tui.watch.watch_screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
+from tui.watch.watch_screen import IN_DEPTH, LEAVE, ZOOM, WatchScreen
 from tui.widgets.headline import Headline
 from tui.widgets.lines import ACCENT, BAD, PLAIN
 
@@ -32,7 +32,7 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         Binding("s", "stop", "Stop", tooltip="Stop the recording; asks first"),
         Binding("d", "detach", "Detach", tooltip="Leave dlmon; the recording goes on"),
         *IN_DEPTH,
-        SHOWN_HELP,
+        HELP,
         *LEAVE,
         ALONE,
         *ZOOM,

@@ -43,8 +43,6 @@ _KEYS_IN_WORDS = {"⏎": "enter", "↑↓": "up/down"}
 # The keys that quit dlmon while the terminal is too small.
 _QUIT_KEYS = ("ctrl+q", "ctrl+c")
 
-_ERROR_LENGTH = 400
-
 _Flow = Coroutine[Any, Any, None]
 
 
@@ -65,16 +63,9 @@ class DlmonApp(BaseApp):
         Binding("ctrl+q", "quit", show=False),
         Binding("ctrl+z", "suspend_process", show=False, priority=True),
     ]
-    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - Textual declares it on the instance
-        (0, "-tiny"),
-        (60, "-narrow"),
-        (100, "-wide"),
-    ]
-    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
-        (0, "-flat"),
-        (16, "-short"),
-        (32, "-tall"),
-    ]
+    # Textual declares both on the instance
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-short"), (32, "-tall")]  # noqa: RUF012
     _screen_of_toasts: Screen[object] | None = None
 
     def __init__(self, start: Start) -> None:
@@ -90,7 +81,6 @@ class DlmonApp(BaseApp):
         if self.settings.ascii:
             from tui.drawing.ascii_filter import PlainCharacters
 
-            self.add_class("-ascii")
             self._ascii_filters = [PlainCharacters()]
         for theme in OWN_THEMES:
             self.register_theme(theme)
@@ -350,5 +340,4 @@ def _flows() -> dict[type[requests.Request], Callable[[DlmonApp, Any], _Flow | N
         requests.Export: flows.recordings.export,
         requests.Rename: flows.recordings.rename,
         requests.Delete: flows.recordings.delete,
-        requests.SaveHiddenColumns: flows.settings.save_hidden_columns,
     }

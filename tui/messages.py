@@ -159,12 +159,6 @@ class Rename(Request):
     label: Label
 
 
-class SaveHiddenColumns(Request):
-    """Remember the hidden columns of the list of sessions."""
-
-    hidden: frozenset[str]
-
-
 class Delete(Request):
     """Delete sessions and sweeps, without a further question."""
 

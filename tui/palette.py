@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from textual.screen import Screen
 from dlmon.records.record import record
 from dlmon.render.wrap import first_words
 from tui.messages import Export
-from tui.screens.key_groups import KeyHelp, group_of
+from tui.screens.key_groups import KeyHelp, group_of, without_function_keys
 from tui.widgets.lines import fit
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NAME, _KEYS, _FRAME, _WIDTH = 20, 10, 6, 80
 # What people look for first, on any screen.
 _COMMON = ("log", "metrics", "compare", "stacks", "profile", "processes", "gpus", "sessions")
-_TOGGLE_PANE, _FUNCTION_KEY = "toggle_pane", re.compile(r"f\d+")
+_TOGGLE_PANE = "toggle_pane"
 # The groups from the most wanted command to those that stop what runs.
 _ORDER = ("Look", "Share", "Time", "Move", "Run")
 _WANTED = ("Look", "Share")
@@ -98,7 +98,8 @@ def commands_of(app: BaseApp, screen: Screen[object]) -> Iterable[Command]:
         if described is None:
             continue
         name = described.binding.description
-        keys = _keys_text([app.get_key_display(active.binding) for active in bound])
+        displays = [app.get_key_display(active.binding) for active in bound]
+        keys = " ".join(dict.fromkeys(without_function_keys(displays)))
         run = partial(app.run_action, action, default_namespace=screen)
         # What one does with keys or the mouse, and what stops a run, comes last.
         is_wanted = group_of(action) in _WANTED and not action.startswith(_TOGGLE_PANE)
@@ -128,12 +129,6 @@ def _toggle(app: BaseApp, name: str, attribute: str) -> None:
     is_on = not getattr(app, attribute)
     setattr(app, attribute, is_on)
     app.show_notice(f"{name} at the end of a run: {_on_or_off(is_on)}")
-
-
-def _keys_text(keys: Sequence[str]) -> str:
-    """Return keys once each, function keys only where there are no others."""
-    letters = [key for key in keys if not _FUNCTION_KEY.fullmatch(key)]
-    return " ".join(dict.fromkeys(letters or keys))
 
 
 def keys_of(app: BaseApp) -> list[KeyHelp]:

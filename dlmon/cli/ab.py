@@ -41,7 +41,6 @@ Does another PyTorch?
 May this be merged? (exits with 1 if HEAD is slower by more than 3 %)
   dlmon ab main HEAD --fail-if-slower 3% --plain -- python train.py
 """
-_MOST_SIDES = 2
 _Command = TypeVar("_Command", bound=Callable[..., int])
 
 
@@ -82,13 +81,7 @@ def pair_options(to: str, window: str) -> Callable[[_Command], _Command]:
         ),
         click.option("--directory", metavar="DIR", help="Where it runs. [default: here]"),
     )
-
-    def decorate(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return click_options.together(options)
 
 
 @click.command(
@@ -174,7 +167,7 @@ def ab(
 
 
 def _commits(sides: Sequence[str]) -> str:
-    if len(sides) != _MOST_SIDES:
+    if len(sides) != 2:
         raise shared.UserError(
             "name two sides: two commits (dlmon ab main HEAD -- …), . for the files as they are, "
             "or --vary KEY=A,B"

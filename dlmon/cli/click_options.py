@@ -45,10 +45,16 @@ def options_of(options: Iterable[Option]) -> Callable[[_Command], _Command]:
 
     The command gets each option's text as typed, or None, and reads it as the form does.
     """
+    return together(map(_as_click, options))
+
+
+def together(options: Iterable[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds options to a command, in this order."""
+    in_order = tuple(options)
 
     def decorate(command: _Command) -> _Command:
-        for option in reversed(tuple(options)):
-            command = _as_click(option)(command)
+        for option in reversed(in_order):
+            command = option(command)
         return command
 
     return decorate

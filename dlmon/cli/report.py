@@ -250,22 +250,18 @@ def _parts(
 def _table(
     logs: Sequence[Path], sweeps: Sequence[Path], form: str, table: str | None, full: bool
 ) -> Iterable[str | bytes]:
-    from dlmon.render.tidy import csv_lines, json_lines, rows_of, sweep_lines, sweep_rows
+    from dlmon.render.tidy import csv_lines, json_lines, rows_of, sweep_rows
 
     if sweeps and logs:
         raise shared.UserError("a table holds sessions, or one sweep: name the one or the other")
     if sweeps and (table is not None or len(sweeps) > 1):
         raise shared.UserError("a table is of one sweep, with one row per combination")
+    rows = sweep_rows(sweeps[0], full) if sweeps else rows_of(logs, table, full)
     if form == "parquet":
         from dlmon.render.parquet import parquet_of
 
-        return [parquet_of(sweep_rows(sweeps[0], full) if sweeps else rows_of(logs, table, full))]
-    if sweeps:
-        lines = sweep_lines(sweeps[0], full)
-    elif form == "json" and table is not None:
-        lines = json_lines(logs, table, full)
-    else:
-        lines = csv_lines(logs, table, full)
+        return [parquet_of(rows)]
+    lines = json_lines(rows) if form == "json" else csv_lines(rows)
     # Making the first line raises the error if there is nothing to write.
     first = next(lines)
     return chain([first], lines)

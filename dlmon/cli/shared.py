@@ -162,7 +162,7 @@ def on_host(log_dir: Path | None) -> str | None:
 
 
 def result_of(request: Coroutine[Any, Any, Answer]) -> Answer:
-    """Wait for the answer of another process or host."""
+    """Run a coroutine, such as a request to another process or host, and return its result."""
     # Imported here: completion needs no asyncio.
     import asyncio
 

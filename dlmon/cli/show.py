@@ -153,12 +153,8 @@ def show_session(
 ) -> int:
     """Show a session until it ends or the screen is left, and return the exit code.
 
-    Args:
-        view: the options for showing it.
-        directory: the log directory.
-        log: the log of the session.
-        started: the supervisor of a session that we started and that has no `log` yet.
-        remote: the session of another host.
+    It has a `log` in the log directory, or was `started` by us and has none yet, or is on a
+    `remote` host.
     """
     if view.on_screen:
         return view.open(directory, log=log, started=started, remote=remote)

@@ -119,11 +119,9 @@ def watch(
     if address is not None:
         return _serve(address, view, options)
     if not view.on_screen:
-        import asyncio
-
         from dlmon.render.watch_lines import watch_here
 
-        return asyncio.run(watch_here(options.interval, options.pcie, as_json))
+        return shared.result_of(watch_here(options.interval, options.pcie, as_json))
     return _open_watch(view, options)
 
 
@@ -159,11 +157,10 @@ def _watch_hosts(words: Sequence[str], view: View, options: RunOptions) -> int:
     if view.on_screen:
         settings = replace(view.settings, alerts=alerts or AlertSettings())
         return _open_watch(replace(view, settings=settings), options, hosts=hosts)
-    import asyncio
-
     from dlmon.render.watch_lines import watch_hosts
 
-    return asyncio.run(watch_hosts(hosts, options.interval, options.pcie, view.as_json, alerts))
+    watching = watch_hosts(hosts, options.interval, options.pcie, view.as_json, alerts)
+    return shared.result_of(watching)
 
 
 def _serve(address: str, view: View, options: RunOptions) -> int:
@@ -177,15 +174,13 @@ def _serve(address: str, view: View, options: RunOptions) -> int:
         if view.on_screen:
             with serving_beside(listening, directory, options.interval, options.pcie):
                 return _open_watch(view, options, notice=notice)
-        import asyncio
-
         from dlmon.exporter.exporter import serve
         from dlmon.session.local_machine import LocalMachine
         from dlmon.system.signals import done_or_signalled
 
         print(notice, flush=True)
         machine = LocalMachine(options.interval, options.pcie)
-        return asyncio.run(done_or_signalled(serve(listening, directory, machine)))[1]
+        return shared.result_of(done_or_signalled(serve(listening, directory, machine)))[1]
 
 
 def _open_watch(view: View, options: RunOptions, **content: Any) -> int:

@@ -27,11 +27,7 @@ def make_job(
 ) -> Job:
     """Return the job for these options, with the workload's defaults filled in.
 
-    Args:
-        workload: the workload.
-        default_log_dir: the log directory unless the options name another.
-        options: the options.
-        alerts: the settings for alerts.
+    It is recorded in `default_log_dir` unless the options name another directory.
 
     Raises:
         LogError: the options name a log directory relative to a deleted one.
@@ -65,13 +61,9 @@ def make_script_job(
 ) -> Job:
     """Return the job that runs a user's script.
 
-    Args:
-        command: the command of the script.
-        directory: its working directory; None for the current one, or home on another host.
-        default_log_dir: the log directory unless the options name another.
-        options: the options.
-        expected: the user's data on the training, by the names in `dlmon.supervisor.expected`.
-        alerts: the settings for alerts.
+    Without a `directory` it runs in the current one, or on another host in the home directory. It
+    is recorded in `default_log_dir` unless the options name another directory. What is `expected`
+    of the training has the names in `dlmon.supervisor.expected`.
 
     Raises:
         FileNotFoundError: the current directory was deleted; the message is for the user.

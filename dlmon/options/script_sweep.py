@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -84,10 +84,8 @@ def make_script_plan(
         SweepError: the arguments are wrong.
     """
     variations = tuple(_variation(text, groups or {}) for text in vary)
+    check_keys_differ(variations)
     keys = [variation.key for variation in variations]
-    for key, times in Counter(keys).items():
-        if times > 1:
-            raise SweepError(f"--vary names {key} twice: write all its values after one {key}=")
     is_here = options.host is None and HOST not in keys
     if is_here:
         try:
@@ -110,20 +108,8 @@ def make_script_plan(
     elif links:
         raise SweepError("--link is for copies of commits, and no commits are compared")
     if pairs is not None:
-        if len(variations) != 1 or len(variations[0].values) != 2:
-            raise SweepError(
-                "two sides are compared in pairs: name two commits, or one --vary KEY=A,B; "
-                "dlmon sweep takes more"
-            )
-        if HOST in keys:
-            raise SweepError("both runs of a pair are made on one machine: vary host in a sweep")
+        _check_pairs(pairs, variations)
         repeats = MOST_PAIRS + 1
-        least_s = least_seconds(pairs)
-        if pairs.for_s < least_s:
-            raise SweepError(
-                f"--for is too short for a pair: the first run of each side and a pair take more "
-                f"than {least_s:.0f}s, four times --window"
-            )
     elif not variations and repeats == 1:
         raise SweepError(
             "there is nothing to sweep: say what to vary, such as --vary workers=0,4 for a "
@@ -156,29 +142,68 @@ def make_script_plan(
     )
 
 
-def _variation(text: str, groups: Mapping[str, Sequence[str]]) -> Variation:
-    """Read a value of `--vary`, such as workers=0,4; replace a group of hosts by its hosts.
+def _check_pairs(pairs: PairRule, variations: Sequence[Variation]) -> None:
+    """Check the two sides of an experiment of pairs, and its time.
 
     Raises:
-        SweepError: the form is wrong, or a value is empty or there twice.
+        SweepError: they are wrong.
     """
-    key, equals, values_text = text.partition("=")
+    if len(variations) != 1 or len(variations[0].values) != 2:
+        raise SweepError(
+            "two sides are compared in pairs: name two commits, or one --vary KEY=A,B; "
+            "dlmon sweep takes more"
+        )
+    if variations[0].key == HOST:
+        raise SweepError("both runs of a pair are made on one machine: vary host in a sweep")
+    least_s = least_seconds(pairs)
+    if pairs.for_s < least_s:
+        raise SweepError(
+            f"--for is too short for a pair: the first run of each side and a pair take more "
+            f"than {least_s:.0f}s, four times --window"
+        )
+
+
+def _variation(text: str, groups: Mapping[str, Sequence[str]]) -> Variation:
+    """Read a value of `--vary`, such as workers=0,4.
+
+    Raises:
+        SweepError: the form or a value is wrong.
+    """
+    key, equals, typed = text.partition("=")
     key = key.strip()
     if not equals or not _KEY.fullmatch(key):
         raise SweepError(f"--vary takes KEY=A,B,... such as workers=0,4, not {quoted(text)}")
-    texts = values_text.split(",")
+    return read_variation(key, typed, groups, partial(_value, key))
+
+
+def read_variation(
+    key: str, typed: str, groups: Mapping[str, Sequence[str]], read: Callable[[str], Value]
+) -> Variation:
+    """Return the values that are typed after a key, each as it is read; of a group, its hosts.
+
+    Raises:
+        SweepError: a value is empty or there twice, or a group or a host is wrong.
+    """
+    texts = typed.split(",")
     if not all(map(str.strip, texts)):
-        typed = f"--vary {key}={clean(values_text, SHOWN_LENGTH)}"
-        raise SweepError(f"{typed} has an empty value: write {key}=A,B")
+        shown = f"--vary {key}={clean(typed, SHOWN_LENGTH)}"
+        raise SweepError(f"{shown} has an empty value: write {key}=A,B")
     try:
         texts = hosts_from(texts, groups) if key == HOST else texts
     except HostError as error:
         raise SweepError(str(error)) from None
-    values = tuple(_value(key, part) for part in texts)
+    values = tuple(map(read, texts))
     for value, times in Counter(map(str, values)).items():
         if times > 1:
             raise SweepError(f"--vary {key} names {clean(value, SHOWN_LENGTH)} twice")
     return Variation(key, values)
+
+
+def check_keys_differ(variations: Iterable[Variation]) -> None:
+    """Raise a SweepError if two variations have the same key."""
+    for key, times in Counter(variation.key for variation in variations).items():
+        if times > 1:
+            raise SweepError(f"--vary names {key} twice: write all its values after one {key}=")
 
 
 def _value(key: str, text: str) -> Value:

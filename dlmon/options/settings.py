@@ -247,10 +247,6 @@ def check_theme(name: str, themes: Sequence[str]) -> None:
         raise SettingsError(f"{settings_path()}: there is no theme {quoted(name)}; {suggestion}")
 
 
-HIDDEN_COLUMNS = "hidden-columns"
-"""The name for the hidden columns of the list of sessions, for `remember`."""
-
-
 def remembered(name: str) -> str:
     """Return a text that was kept, such as the theme; empty if there is none."""
     try:

@@ -28,11 +28,16 @@ from dlmon.options.run_options import (
     RunOptions,
     known_options,
 )
-from dlmon.options.script_sweep import ScriptJobs, check_script_plan
+from dlmon.options.script_sweep import (
+    ScriptJobs,
+    check_keys_differ,
+    check_script_plan,
+    read_variation,
+)
 from dlmon.protocol.job import Job
 from dlmon.records import WITHOUT_EPOCHS, Value, Variation
 from dlmon.records.sanitize import SHOWN_LENGTH, clean, quoted
-from dlmon.remote.host_names import GROUP_MARK, HostError, hosts_from
+from dlmon.remote.host_names import GROUP_MARK
 from dlmon.sweep.hosts import LocalHost, SweepHost
 from dlmon.sweep.log import SweepWriter, new_header
 from dlmon.sweep.plan import (
@@ -81,9 +86,7 @@ def make_plan(
         )
     here = shared.host is None and HOST not in map(_varied_key, vary)
     variations = tuple(_variation(text, workloads, here, groups or {}) for text in vary)
-    for key, times in Counter(variation.key for variation in variations).items():
-        if times > 1:
-            raise SweepError(f"--vary names {key} twice: write all its values after one {key}=")
+    check_keys_differ(variations)
     if len(workloads) == 1 and not variations and repeats == 1:
         raise SweepError(
             f"there is nothing to sweep: say what to vary, such as --vary batch_size=32,64, or "
@@ -248,38 +251,25 @@ def _varied_key(text: str) -> str:
 def _variation(
     text: str, workloads: Sequence[str], here: bool, groups: Mapping[str, Sequence[str]]
 ) -> Variation:
-    """Read a value of `--vary`, such as batch_size=32,64; replace a group by its hosts.
+    """Read a value of `--vary`, such as batch_size=32,64.
 
     Raises:
-        SweepError: the form is wrong, the option, host or group unknown, or a value is empty,
-            unreadable, written with a comma or there twice.
+        SweepError: the form is wrong, the option unknown, or a value wrong.
     """
-    _, equals, values_text = text.partition("=")
+    _, equals, typed = text.partition("=")
     if not equals:
         raise SweepError(f"--vary takes KEY=A,B,... such as batch_size=32,64, not {quoted(text)}")
     key = _varied_key(text)
     if key not in VARIED:
         raise SweepError(_unknown_key(key))
-    texts = values_text.split(",")
-    if not all(map(str.strip, texts)):
-        typed = f"--vary {key}={clean(values_text, SHOWN_LENGTH)}"
-        raise SweepError(f"{typed} has an empty value: write {key}=A,B")
-    for part in texts:
+    for part in filter(str.strip, typed.split(",")):
         # 1,024 would be read as 1 and 24.
         if part != part.strip() or re.fullmatch(r"0\d+", part, re.ASCII):
             raise SweepError(
                 f"--vary {key} has the value {quoted(part)}: write it without blanks and leading "
                 "zeros, and write no commas within a number"
             )
-    try:
-        texts = hosts_from(texts, groups) if key == HOST else texts
-    except HostError as error:
-        raise SweepError(str(error)) from None
-    values = tuple(_read_value(workloads, here, key, part) for part in texts)
-    for value, times in Counter(values).items():
-        if times > 1:
-            raise SweepError(f"--vary {key} names {clean(f'{value}', SHOWN_LENGTH)} twice")
-    return Variation(key, values)
+    return read_variation(key, typed, groups, partial(_read_value, workloads, here, key))
 
 
 def _unknown_key(key: str) -> str:

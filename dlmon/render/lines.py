@@ -43,9 +43,7 @@ def print_line(console: Console, line: Text) -> None:
 def lines_of(sections: Iterable[Section], width: int | None = None) -> Iterator[Line]:
     """Yield the lines of sections, with blank lines between them; charts are left out.
 
-    Args:
-        sections: the sections to write.
-        width: the width of a line in cells; None breaks no line.
+    They are broken at a width in cells, or nowhere without one.
     """
     before: Section | None = None
     for section in sections:

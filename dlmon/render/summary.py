@@ -214,12 +214,9 @@ def result_json(follower: SessionFollower) -> str:
 def print_exit_message(
     follower: SessionFollower, *, stops: bool, ending: Ending = IN_SHORT
 ) -> None:
-    """Print the outcome of a session, or how to come back to it.
+    """Print the outcome of a session, or how to come back to it; close its follower.
 
-    Args:
-        follower: the session; it is closed.
-        stops: the session is ours, and stops as its supervisor is released.
-        ending: how its outcome is printed.
+    If it `stops`, it is ours, and its supervisor was released.
     """
     follower.poll()
     session = follower.session.header.id

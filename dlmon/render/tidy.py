@@ -51,20 +51,18 @@ Row = dict[str, Any]
 """The cells of a row by their columns; all rows of a table have the same columns."""
 
 
-def csv_lines(paths: Sequence[Path], table: str | None = None, full: bool = False) -> Iterator[str]:
-    """Yield the lines of one of `TABLES` with its headings; by default, one row per session.
-
-    Raises:
-        LogError: a log can't be read.
-        ReportError: the table would be empty.
-    """
-    return _csv(rows_of(paths, table, full))
+def csv_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the lines of a table as CSV, with its headings."""
+    for number, row in enumerate(rows):
+        if number == 0:
+            yield _line(row)
+        yield _line(row.values())
 
 
-def json_lines(paths: Sequence[Path], table: str, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a table as a JSON list of objects; raise as `csv_lines` does."""
+def json_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the lines of a table as a JSON list of objects."""
     before = "[\n"
-    for row in rows_of(paths, table, full):
+    for row in rows:
         yield before + json_of(row)
         before = ",\n"
     yield "\n]\n"
@@ -77,11 +75,6 @@ def json_of(row: Row) -> str:
         for name, cell in row.items()
     }
     return json.dumps(finite, allow_nan=False)
-
-
-def sweep_lines(path: Path, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a sweep's table as CSV; raise as `sweep_rows` does."""
-    return _csv(sweep_rows(path, full))
 
 
 def sweep_rows(path: Path, full: bool = False) -> Iterator[Row]:
@@ -104,15 +97,13 @@ def sweep_rows(path: Path, full: bool = False) -> Iterator[Row]:
         }
 
 
-def _csv(rows: Iterable[Row]) -> Iterator[str]:
-    for number, row in enumerate(rows):
-        if number == 0:
-            yield _line(row)
-        yield _line(row.values())
-
-
 def rows_of(paths: Sequence[Path], table: str | None = None, full: bool = False) -> Iterator[Row]:
-    """Yield the rows of a table, as values; raise as `csv_lines` does."""
+    """Yield the rows of one of `TABLES`, as values; by default, one row per session.
+
+    Raises:
+        LogError: a log can't be read.
+        ReportError: the table would be empty.
+    """
     rows = _sessions(paths, full) if table is None else _of_logs(paths, TABLES[table])
     if table == EPOCHS:
         # Sessions may have different metrics.

@@ -7,7 +7,7 @@ import pytest
 from fakes.recorded import recorded_session, write_log
 
 from dlmon.records import Epoch
-from dlmon.render.tidy import csv_lines
+from dlmon.render.tidy import csv_lines, rows_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECORDS = recorded_session(epochs=3, gpus=1)
@@ -27,7 +27,7 @@ def files(tmp_path, monkeypatch):
     log = write_log(tmp_path, RECORDS)
     monkeypatch.chdir(log.parent)
     for table in ("batches", "machine"):
-        Path(f"{table}.csv").write_text("".join(csv_lines([log], table)))
+        Path(f"{table}.csv").write_text("".join(csv_lines(rows_of([log], table))))
 
 
 def test_pandas_reads_a_log():

@@ -15,10 +15,7 @@ _MARGIN = 1.15
 def axis_reach(ratios: Sequence[float], interval: PairedRatio | None, to: float) -> float:
     """Return the logarithm at the right end of an axis that holds all ratios; 0 is its middle.
 
-    Args:
-        ratios: new over base of each pair.
-        interval: the interval of all pairs.
-        to: the half-width that is asked for, which the axis holds too.
+    It holds the interval of all pairs too, and the half-width `to` that is asked for.
     """
     edges = [*ratios, 1 + to]
     if interval is not None and interval.low is not None and interval.high is not None:
@@ -30,7 +27,7 @@ def axis_reach(ratios: Sequence[float], interval: PairedRatio | None, to: float)
 def dot_row(ratio: float | None, is_set_aside: bool, reach: float, width: int) -> str:
     """Return the row of one pair, with the line of no change."""
     cells = _with_zero(width)
-    if ratio is not None and width > 0:
+    if ratio is not None:
         cells[_column(ratio, reach, width)] = ASIDE if is_set_aside else DOT
     return "".join(cells)
 
@@ -38,7 +35,7 @@ def dot_row(ratio: float | None, is_set_aside: bool, reach: float, width: int) -
 def interval_row(interval: PairedRatio | None, reach: float, width: int) -> str:
     """Return the row of all pairs: their mean, and the interval around it."""
     cells = _with_zero(width)
-    if interval is None or width <= 0:
+    if interval is None:
         return "".join(cells)
     if interval.low is not None and interval.high is not None:
         first, last = (_column(end, reach, width) for end in (interval.low, interval.high))
@@ -62,8 +59,7 @@ def axis_row(reach: float, width: int) -> str:
 
 def _with_zero(width: int) -> list[str]:
     cells = [" "] * width
-    if width > 0:
-        cells[width // 2] = ZERO
+    cells[width // 2] = ZERO
     return cells
 
 

@@ -272,16 +272,18 @@ def bar(fraction: float | None, width: int) -> str:
 
     A value above zero has at least half a cell; None has no bar.
     """
-    if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
-        return " " * max(0, width)
-    halves = max(1, round(min(1.0, fraction) * 2 * width))
+    halves = _length_of(fraction, 2 * width)
     return ("━" * (halves // 2) + "╸" * (halves % 2)).ljust(width)
 
 
 def thick_bar(fraction: float | None, width: int) -> str:
     """Draw a bar of full height in eighths of a cell, padded to `width`, otherwise as `bar`."""
-    if fraction is None or math.isnan(fraction) or fraction <= 0 or width <= 0:
-        return " " * max(0, width)
-    cells = min(1.0, fraction) * width
-    eighths = max(1, round(8 * cells))
+    eighths = _length_of(fraction, 8 * width)
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).ljust(width)
+
+
+def _length_of(fraction: float | None, whole: int) -> int:
+    """Return a fraction of a whole bar: 0 if it is unknown or 0, else at least 1."""
+    if fraction is None or math.isnan(fraction) or fraction <= 0 or whole <= 0:
+        return 0
+    return max(1, round(min(1.0, fraction) * whole))

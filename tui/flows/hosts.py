@@ -11,7 +11,6 @@ from dlmon.exit_codes import INTERRUPTED_BY_USER, WRONG_ARGUMENTS
 from dlmon.figures.session.phases import reading_text
 from dlmon.log.folder import LogError
 from dlmon.log.submitted import is_of_slurm
-from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from tui.flows.sessions import reading_screen, session_screen, show_queue
 from tui.flows.settings import notify_end
 from tui.flows.stack import (
@@ -97,10 +96,7 @@ def list_sessions_of(app: BaseApp, connection: Connection, log_dir: str | None) 
         sessions = await listed_sessions(connection, log_dir, directory=directory)
         return sessions, sweeps_of_host(await listed_sweeps(connection, log_dir, directory))
 
-    hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
-    app.push_screen(
-        HostSessionsScreen(connection.host, ask, log_dir, hidden, app.sources.wall_clock)
-    )
+    app.push_screen(HostSessionsScreen(connection.host, ask, log_dir, app.sources.wall_clock))
 
 
 def show_host_session(app: BaseApp, request: ShowHostSession) -> None:

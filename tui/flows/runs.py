@@ -259,7 +259,7 @@ def show_sweep(app: BaseApp, request: ShowSweep) -> None:
     from dlmon.sweep.plan import SweepError
 
     path = request.path
-    if app.sweep_screen is not None and app.sweep_screen.path == path:
+    if app.sweep_screen is not None and app.sweep_screen.run.path == path:
         app.uncover(app.sweep_screen)
         return
     if is_busy(app):

@@ -12,7 +12,6 @@ from dlmon.figures.session.phases import reading_text
 from dlmon.log.folder import LogError
 from dlmon.log.submitted import is_of_slurm
 from dlmon.options.run_options import RunOptions
-from dlmon.options.settings import HIDDEN_COLUMNS, remembered
 from dlmon.records.sanitize import clean
 from dlmon.records.words import Status
 from dlmon.session.source import SLICE_S, read_to_end
@@ -54,9 +53,8 @@ def list_sessions(app: BaseApp) -> None:
     top = app.shown_sessions[-1] if app.shown_sessions else None
     directory = app.directory if top is None else top.follower.directory
     sessions = partial(list_with_queue, directory)
-    hidden = frozenset(remembered(HIDDEN_COLUMNS).split())
-    sweeps, clock = partial(list_sweeps, directory), app.sources.wall_clock
-    app.push_screen(SessionsScreen(sessions, sweeps, hidden, clock))
+    sweeps = partial(list_sweeps, directory)
+    app.push_screen(SessionsScreen(sessions, sweeps, app.sources.wall_clock))
 
 
 def show_session(app: BaseApp, request: ShowSession) -> None:

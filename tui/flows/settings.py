@@ -1,12 +1,12 @@
-"""Notifications, the theme, the columns of the list of sessions, and the help."""
+"""Notifications, the theme, and the help."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlmon.options.settings import HIDDEN_COLUMNS, remember
+from dlmon.options.settings import remember
 from tui.drawing.themes import theme_names
-from tui.messages import NotifyAlert, NotifyEnd, SaveHiddenColumns
+from tui.messages import NotifyAlert, NotifyEnd
 from tui.palette import keys_of
 from tui.textual_internals import write_to_terminal
 
@@ -57,14 +57,6 @@ def save_theme(app: BaseApp) -> None:
         remember("theme", app.theme)
     except OSError as error:
         app.show_error(f"the theme can't be saved: {error}")
-
-
-def save_hidden_columns(app: BaseApp, request: SaveHiddenColumns) -> None:
-    """Remember the hidden columns of the list of sessions."""
-    try:
-        remember(HIDDEN_COLUMNS, " ".join(sorted(request.hidden)))
-    except OSError as error:
-        app.show_error(f"the columns can't be saved: {error}")
 
 
 def explain(app: BaseApp) -> None:

@@ -115,7 +115,7 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
         groups: Mapping[str, Sequence[str]] | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(classes="-first")
+        super().__init__()
         self._make_source, self._wall_clock = machine, wall_clock
         self._groups = groups or {}
         self._workloads = tuple(WORKLOADS.values())
@@ -187,7 +187,6 @@ class HomeScreen(BaseScreen, inherit_bindings=False):
             Vertical(self._machine, self._hosts),
         )
         with self.app.batch_update():
-            self.remove_class("-first")
             await self.mount(self._recent, before=self._names)
             await self.query_one("#below").mount(Container(*self._beside, id="beside"))
             await self.mount(*self.compose_frame())

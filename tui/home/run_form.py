@@ -36,11 +36,9 @@ _ARROW_WIDTH = 2
 
 
 class Choice(Lines, can_focus=True):
-    """A field that shows one of several values, between arrows.
+    """A field that shows one of several values, each with its text, between arrows.
 
-    Args:
-        values: each value with its text.
-        chosen: the initial value, which may be another one.
+    At first it may show another one.
     """
 
     DEFAULT_CSS = """

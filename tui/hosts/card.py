@@ -81,9 +81,6 @@ class HostCard(GrowingLines):
 
     MOST_ROWS: ClassVar[int] = MOST_HISTORY_ROWS * (MOST_GPUS + 1) + _MOST_SESSIONS + 2
     DEFAULT_CLASSES = "panel"
-    DEFAULT_CSS = """
-    HostCard { padding: 0 1; height: auto; }
-    """
 
     _session: RunningSession | None = None
     _user_cells, _history_rows = 0, 1
@@ -349,9 +346,6 @@ class HostTable(SortedTable[HostSnapshot]):
             style = HIGH if host.age == Age.OLD else MUTED
             figures = tuple((text, style) for text, _ in figures)
         return (name, *figures)
-
-    def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        return []
 
     @property
     def _level_cells(self) -> int:

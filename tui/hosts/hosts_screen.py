@@ -16,7 +16,6 @@ from textual.geometry import Region
 from textual.layout import WidgetPlacement
 from textual.widget import Widget
 from textual.widgets import Static
-from textual.worker import Worker
 
 from dlmon.alerts.dispatch import HostAlerts
 from dlmon.figures import units
@@ -53,6 +52,7 @@ from tui.widgets.lines import (
     PLAIN,
     STRONG,
     Lines,
+    OneLine,
     TextRow,
     fitting,
     in_rows,
@@ -330,7 +330,7 @@ def _fit(
     return all(sum(heights[column::columns]) <= room for column in range(columns))
 
 
-class HostsLine(Lines):
+class HostsLine(OneLine):
     """A line with the summary of the hosts, or the state of one of them."""
 
     def rows(
@@ -378,9 +378,7 @@ class HostDetails(Lines):
 class HostsScreen(CardsScreen):
     """The watched hosts, connected from the first paint until the user leaves.
 
-    Args:
-        hosts: the hosts, not yet started.
-        alerts: sends alerts of lost hosts; None to send none.
+    If hosts are lost, `alerts` sends alerts.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -508,11 +506,7 @@ _CARD_TOPICS = ("GPU rows", "free", "CPU row", "no sample since", "Order")
 
 
 class HostReplayScreen(CardsScreen, PlaybackControls):
-    """A replay of several hosts.
-
-    Args:
-        replay: the recordings.
-    """
+    """A replay of several hosts."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *PLAYBACK_KEYS,
@@ -539,7 +533,6 @@ class HostReplayScreen(CardsScreen, PlaybackControls):
         super().__init__()
         self._replay = replay
         self._second = -1
-        self._catching_up: Worker[None] | None = None
 
     @property
     def topics(self) -> tuple[tuple[str, str], ...]:
@@ -589,17 +582,13 @@ class HostReplayScreen(CardsScreen, PlaybackControls):
             self._replay.read_ahead(SLICE_S)
         self._replay.poll()
         if self._replay.read_share is not None:
-            self._catch_up()
+            self.run_worker(self._read_on, group="reading", exclusive=True)
         if self.is_showing and not self.is_brief_seek:
             self.show_hosts(self._replay.snapshots())
             self.paint_playback()
 
-    def _catch_up(self) -> None:
-        """Read on between ticks until the moment that the user sought."""
-        if self._catching_up is None or self._catching_up.is_finished:
-            self._catching_up = self.run_worker(self._read_on)
-
     async def _read_on(self) -> None:
+        """Read on between ticks until the moment that the user sought."""
         while self.is_attached and self._replay.read_share is not None:
             await self._replay.pause()
             self._replay.poll(SLICE_S)

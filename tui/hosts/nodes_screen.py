@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from dlmon.remote.nodes import NodeSource, node_snapshots
 from dlmon.session.source import SLICE_S, SessionSource
 from tui.hosts.hosts_screen import MOVES, CardsScreen
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, hidden, topics_of
+from tui.screens.base import back, hidden, topics_of
 from tui.screens.filtered import CLEAR_FILTER, FILTER, SORT
 
 _CARD_TOPICS = ("GPU rows", "CPU row", "no sample since", "Order")
@@ -24,12 +24,7 @@ class NodesScreen(CardsScreen):
         FILTER,
         CLEAR_FILTER,
         SORT,
-        Binding("q", "leave", "Back", tooltip="Go back to the run"),
-        THEME,
-        HELP,
-        hidden("escape", "leave", "Back"),
-        PALETTE,
-        QUIT,
+        *back("Go back to the run"),
         *MOVES,
         hidden("home,ctrl+home", "move_to(0, -1000000)", "First machine"),
         hidden("end,ctrl+end", "move_to(0, 1000000)", "Last machine"),

@@ -83,17 +83,18 @@ class HostPicker(BaseScreen):
         members = {f"{GROUP_MARK}{name}": ", ".join(hosts) for name, hosts in groups.items()}
         self._members = {**members, **dict.fromkeys(hosts, "")}
         self._marked: dict[str, None] = {}
+        prompts = map(self._prompt, self._members)
+        self._choices = SteadyOptionList(*prompts, id="choices", classes="panel")
+        self._field = _HostField(
+            placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed"
+        )
 
     def compose_parts(self) -> ComposeResult:
-        if self._members:
-            prompts = map(self._prompt, self._members)
-            yield SteadyOptionList(*prompts, id="choices", classes="panel")
-        else:
-            yield Static(_NOTHING, id="choices", classes="panel", markup=False)
-        yield _HostField(placeholder="another host: NAME or USER@NAME, as ssh takes it", id="typed")
-
-    def on_mount(self) -> None:
-        self.query_one("#choices").border_title = "Hosts"
+        nothing = Static(_NOTHING, id="choices", classes="panel", markup=False)
+        shown = self._choices if self._members else nothing
+        shown.border_title = "Hosts"
+        yield shown
+        yield self._field
 
     def _prompt(self, name: str) -> Content:
         mark = "●" if name in self._marked else " "
@@ -101,24 +102,14 @@ class HostPicker(BaseScreen):
         label = fit(clean(name), _LONGEST_NAME)
         return Content.assemble((f"{mark} ", "bold $text-accent"), f"{label}  ", members)
 
-    @property
-    def _typed(self) -> TextField:
-        return self.query_one("#typed", TextField)
-
-    @property
-    def _choices(self) -> OptionList | None:
-        return next(iter(self.query(OptionList)), None)
-
     def _toggle(self, index: int) -> None:
-        choices, name = self._choices, list(self._members)[index]
-        if choices is None:
-            return
+        name = list(self._members)[index]
         if name in self._marked:
             del self._marked[name]
         else:
             self._marked[name] = None
-        choices.replace_option_prompt_at_index(index, self._prompt(name))
-        choices.border_subtitle = f"{len(self._marked)} marked" if self._marked else ""
+        self._choices.replace_option_prompt_at_index(index, self._prompt(name))
+        self._choices.border_subtitle = f"{len(self._marked)} marked" if self._marked else ""
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
         self._toggle(message.option_index)
@@ -130,12 +121,11 @@ class HostPicker(BaseScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer to mark and to watch only if the list has the focus."""
-        in_list = self._choices is not None and not self._typed.has_focus
+        in_list = bool(self._members) and not self._field.has_focus
         return action not in ("mark", "watch", "type") or in_list
 
     def action_watch(self) -> None:
-        choices = self._choices
-        highlighted = None if choices is None else choices.highlighted
+        highlighted = self._choices.highlighted
         if self._marked or highlighted is not None:
             names = tuple(self._marked) or (list(self._members)[highlighted or 0],)
             self.post_message(WatchHosts(names))
@@ -143,17 +133,17 @@ class HostPicker(BaseScreen):
     def action_mark(self) -> None:
         """Mark or unmark the highlighted choice, and highlight the next one."""
         choices = self._choices
-        if choices is not None and choices.highlighted is not None:
+        if choices.highlighted is not None:
             self._toggle(choices.highlighted)
             if choices.highlighted < choices.option_count - 1:
                 choices.action_cursor_down()
 
     def action_type(self) -> None:
-        self.set_focus(self._typed)
+        self.set_focus(self._field)
 
     def action_leave_field(self) -> None:
         """Go back to the list, or leave."""
-        if self._choices is not None and self._typed.has_focus:
+        if self._members and self._field.has_focus:
             self.set_focus(self._choices)
         else:
             self.action_leave()

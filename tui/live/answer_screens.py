@@ -21,17 +21,13 @@ from dlmon.records import ProcessStack, Profile, Record
 from dlmon.render.lines import Line, lines_of
 from dlmon.render.wrap import wrapped
 from dlmon.session.source import SessionSource
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, BaseScreen
+from tui.screens.base import BACK, BaseScreen
 from tui.widgets.headline import Headline
 from tui.widgets.tables import STYLES
 
 _SHARED: tuple[BindingType, ...] = (
     Binding("C", "copy", "Copy", tooltip="Copy all of it, if the terminal allows that"),
-    HELP,
-    Binding("q,escape", "leave", "Back", tooltip="Go back"),
-    THEME,
-    PALETTE,
-    QUIT,
+    *BACK,
 )
 # The columns of the border, the padding and the scroll bar.
 _MARGIN = 6

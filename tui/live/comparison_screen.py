@@ -28,11 +28,8 @@ _PUBLISHED = "of this to compare with: the bars are published figures."
 class ComparisonScreen(ComparedScreen, TickingScreen):
     """This run beside the chosen row as `dlmon compare` prints them, and all rows as bars.
 
-    Args:
-        get_comparison: returns the present comparison.
-        log: this run's log.
-        chosen: the row to begin with; None begins with this run's reference.
-        refer_to: is called with the row to compare with; with None for this run's own choice.
+    It begins with the `chosen` row, or with this run's reference. It calls `refer_to` with the row
+    to compare with; with None for this run's own choice.
     """
 
     CSS_PATH = "comparison.tcss"

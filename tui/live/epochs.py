@@ -41,6 +41,7 @@ from tui.widgets.lines import (
     beside,
     cut,
     cut_inside,
+    fit_right,
     shows,
     wrapped,
 )
@@ -209,7 +210,7 @@ class EpochTable(FollowingLines, RowList):
             for (heading, _), cells in zip(self._columns, self._widths, strict=True)
         ]
         names = ["" if name == _BAR else name for name, _ in self._columns]
-        texts = map(_aligned_right, names, self._widths)
+        texts = map(fit_right, names, self._widths)
         return ((" " * _MARK_CELLS + _GAP.join(texts), MUTED),)
 
     def row_of(self, index: int, width: int) -> TextRow:
@@ -224,17 +225,13 @@ class EpochTable(FollowingLines, RowList):
                 share = seconds_of(epoch) / self._longest_s if self._longest_s > 0 else None
                 row.append((thick_bar(share, room), HIGH if slow else BAR))
             else:
-                row.append((_aligned_right(cells[index - self._in_view.start], room), style))
+                row.append((fit_right(cells[index - self._in_view.start], room), style))
         return tuple(row)
 
     def _number(self, epoch: Epoch) -> str:
         is_incomplete = not epoch.whole and not steps_asked_for(epoch, self._model)
         mark = "▲" if epoch.begin in self._slow else "*" if is_incomplete else ""
         return f"{mark}{epoch.epoch + 1}"
-
-
-def _aligned_right(text: str, width: int) -> str:
-    return " " * (width - cell_len(text)) + text
 
 
 def columns_of(
@@ -284,7 +281,7 @@ def columns_of(
 class EpochLine(GrowingLines):
     """A sentence about the epoch that the charts show alone; replaces the `LimitLine`."""
 
-    DEFAULT_CSS = "EpochLine { height: auto; padding: 0 2; display: none; }"
+    DEFAULT_CSS = "EpochLine { padding: 0 2; display: none; }"
     MOST_ROWS: ClassVar[int] = 4
 
     def rows(self, width: int, height: int, heading: str, sentence: str) -> list[TextRow]:

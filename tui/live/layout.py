@@ -154,31 +154,31 @@ def panel_rows(content: RunContent, height: int) -> dict[Panel, PanelRows]:
     # With little room, the machine tells of a failure for want of memory, the output of others.
     has_both = height >= TALL or not content.has_failed
     has_step = bool(content.step_rows) and (has_room or not content.has_begun)
-    without = {
-        Panel.THROUGHPUT: not content.trains
-        or not content.has_begun
-        or content.has_failed
-        or (content.has_stalled and height < TALL),
-        Panel.COMPARISON: not content.has_figure or not content.has_begun or content.has_failed,
-        Panel.STEP: not has_step or content.has_failed,
-        Panel.LOSS: not content.has_loss,
-        Panel.EPOCHS: not content.epochs or content.has_failed,
-        Panel.MACHINE: not content.has_machine or not (has_both or content.needs_memory),
-        Panel.OUTPUT: not (content.output_lines or may_print)
-        or (content.needs_memory and not has_both),
-        Panel.PROCESSES: not content.has_processes,
+    has_figures = content.has_begun and not content.has_failed
+    is_shown = {
+        Panel.THROUGHPUT: content.trains
+        and has_figures
+        and not (content.has_stalled and height < TALL),
+        Panel.COMPARISON: content.has_figure and has_figures,
+        Panel.STEP: has_step and not content.has_failed,
+        Panel.LOSS: content.has_loss,
+        Panel.EPOCHS: content.epochs > 0 and not content.has_failed,
+        Panel.MACHINE: content.has_machine and (has_both or content.needs_memory),
+        Panel.OUTPUT: (content.output_lines > 0 or may_print)
+        and (has_both or not content.needs_memory),
+        Panel.PROCESSES: content.has_processes,
         # It stands beside the loss.
-        Panel.METRIC: not (content.has_metric and content.has_loss)
-        or content.has_failed
-        or Panel.LOSS in content.hidden,
+        Panel.METRIC: content.has_metric
+        and content.has_loss
+        and not content.has_failed
+        and Panel.LOSS not in content.hidden,
     }
     chosen = [content.first] if content.first else []
+    in_order = (*_FIRST, *chosen, Panel.STEP, *LOWER_PANELS, Panel.PROCESSES, Panel.METRIC)
     return {
         panel: rows[panel]
-        for panel in dict.fromkeys(
-            (*_FIRST, *chosen, Panel.STEP, *LOWER_PANELS, Panel.PROCESSES, Panel.METRIC)
-        )
-        if not without.get(panel) and panel not in content.hidden
+        for panel in dict.fromkeys(in_order)
+        if is_shown[panel] and panel not in content.hidden
     }
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.worker import Worker
 
 from dlmon.comparison.references import ComparisonRow, Reference
 from dlmon.figures.comparison.run_rows import SessionComparison
@@ -146,13 +145,12 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
     ALLOW_IN_MAXIMIZED_VIEW = (
         "TopLine, LimitLine, FilterField, ProgressLine, PlaybackLine, KeyFooter, TooSmall"
     )
-    # The app's breakpoints, and two more for layouts of this screen.
+    # The app's breakpoints, and one more for a low screen.
     VERTICAL_BREAKPOINTS = [  # noqa: RUF012
         (0, "-flat"),
         (16, "-low"),
         (20, "-short"),
         (32, "-tall"),
-        (48, "-high"),
     ]
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
     IS_REPLAY: ClassVar[bool] = False
@@ -177,7 +175,6 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         self._polls = 0
         # If a run of ours ended before its screen opened, its end is still news.
         self._was_running = source.running or source.is_ours
-        self._catching_up: Worker[None] | None = None
         self._loss, self._output = LossChart(), OutputPane(id=Panel.OUTPUT)
         self._second_metric = LossChart(Panel.METRIC, "memory")
         self._failure = FailurePane()
@@ -254,7 +251,8 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
             return
         self._source.poll(SLICE_S)
         if self._source.read_share is not None:
-            self._catch_up()
+            # The log is far ahead, for example after a suspension: read between ticks, too.
+            self.run_worker(self._read_on, group="reading", exclusive=True)
         else:
             self._polls += 1
         self.take_refusal()
@@ -265,11 +263,6 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         was_running, self._was_running = self._was_running, self._source.running
         if was_running and not self._was_running:
             self._session_ended()
-
-    def _catch_up(self) -> None:
-        """Read between ticks, because the log is far ahead, for example after a suspension."""
-        if self._catching_up is None or self._catching_up.is_finished:
-            self._catching_up = self.run_worker(self._read_on)
 
     async def _read_on(self) -> None:
         await read_to_end(self._source)
@@ -490,7 +483,7 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
         if has_any and self._processes is None:
             from tui.machine.process_list import ProcessList
 
-            self._processes = ProcessList(id=Panel.PROCESSES, classes="panel")
+            self._processes = ProcessList(id=Panel.PROCESSES)
             self._panels.mount(self._processes)
         if has_any and self._processes is not None and self._processes.is_attached:
             self._processes.show(machine_view(self._source, snapshot))
@@ -525,20 +518,15 @@ class LiveScreen(PanesScreen, SessionControls, LogSearch, EpochZoom):
     def _is_over(self) -> bool:
         return not self._source.running
 
-    @property
-    def is_zoomed(self) -> bool:
-        """True if a person zoomed to a part of the run."""
-        part = self.window.shown_part(self.run, self.plot_columns)
-        return self.window.view is not None and part != WHOLE_RUN
-
     def action_escape(self) -> None:
         """Undo the last choice; if there is none and the run is over, go back."""
         chosen = self.query_one(EpochTable).chosen
         choices = self.window.cursor_ns, self.window.length_ns, chosen
-        paused = self.window.is_paused(self.run, self.plot_columns)
-        if any(choice is not None for choice in choices) or paused:
+        of_charts = self.run, self.plot_columns
+        is_zoomed = self.window.view and self.window.shown_part(*of_charts) != WHOLE_RUN
+        if any(choice is not None for choice in choices) or self.window.is_paused(*of_charts):
             super().action_escape()
-        elif self._is_over and self.is_zoomed:
+        elif self._is_over and is_zoomed:
             self._show_window(TimeWindow())
         elif self._is_over and self.has_way_back:
             self.action_leave()

@@ -12,7 +12,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from dlmon.figures import units
 from dlmon.figures.columns import Column, has_words
@@ -31,7 +31,7 @@ from dlmon.figures.value_axis import stacked_bar
 from dlmon.records.training import WAITS
 from dlmon.session.source import SLICE_S, SessionSource
 from tui.drawing.step_parts import PART_GLYPHS, PART_STYLES
-from tui.screens.base import HELP, PALETTE, QUIT, THEME, TickingScreen, hidden
+from tui.screens.base import TickingScreen, back
 from tui.screens.filtered import (
     CLEAR_FILTER,
     FILTER,
@@ -51,10 +51,9 @@ from tui.widgets.lines import (
     STRONG,
     TRACK,
     GrowingLines,
-    Lines,
+    OneLine,
     TextRow,
     TextRun,
-    row_width,
     shows,
     wrapped,
 )
@@ -69,21 +68,15 @@ _BEFORE_BAR = 46
 _MEDIAN: TextRun = ("│", "bold $foreground")
 
 
-class RankLegend(Lines):
+class RankLegend(OneLine):
     """The parts of the bars."""
-
-    DEFAULT_CSS = "RankLegend { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, parts: Sequence[str]) -> list[TextRow]:
         marks = [*((_mark_of(name), PART_TITLES[name]) for name in (*parts, WAITS))]
         marks.append((_MEDIAN, "median"))
-        for apart in (APART, 1):
-            row: TextRow = ()
-            for mark, name in marks:
-                row = (*row, mark, (f" {name}{' ' * apart}", MUTED))
-            if row_width(row) <= width + apart:
-                break
-        return [row]
+        return [
+            tuple(run for mark, name in marks for run in (mark, (f" {name}{' ' * APART}", MUTED)))
+        ]
 
     show = shows(rows)
 
@@ -189,7 +182,7 @@ class RankList(SortedTable[RankRow]):
 class RankParts(GrowingLines):
     """The parts of the highlighted rank's step, beside the median of all ranks."""
 
-    DEFAULT_CSS = "RankParts { height: auto; }"
+    DEFAULT_CSS = "RankParts { padding: 0; }"
     DEFAULT_CLASSES = "panel"
     MOST_ROWS = 8
 
@@ -231,12 +224,7 @@ class RanksScreen(FilteredScreen, TickingScreen):
         REVERSE,
         # Before "Back", which has the same key while there is no filter.
         CLEAR_FILTER,
-        Binding("q", "leave", "Back", tooltip="Go back to the run"),
-        THEME,
-        HELP,
-        hidden("escape", "leave", "Back"),
-        PALETTE,
-        QUIT,
+        *back("Go back to the run"),
         *SORT_KEYS,
         *ROW_KEYS,
     ]

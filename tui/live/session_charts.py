@@ -42,6 +42,12 @@ _BUCKET_NS = 1_000_000_000
 _THROUGHPUT = "Throughput"
 
 
+class _ThroughputChart(Chart):
+    tall_shades = True
+    hue = "$chart-throughput"
+    more_goes_below = True
+
+
 class TimeChartsScreen(ChartsScreen):
     """A screen with the throughput above the machine, with one time window and one cursor.
 
@@ -51,10 +57,7 @@ class TimeChartsScreen(ChartsScreen):
     def __init__(self, source: SessionSource) -> None:
         super().__init__()
         self._source = source
-        self._throughput = Chart(
-            tall_shades=True, hue="$chart-throughput", id="throughput", classes="panel"
-        )
-        self._throughput.more_goes_below = True
+        self._throughput = _ThroughputChart(id="throughput")
         self._machine = MachineCharts(below=True, id="machine")
         self._top, self._bottom = 0.0, 0.0
         self._fits_axis = False

@@ -42,6 +42,7 @@ from tui.widgets.lines import (
     STRONG,
     GrowingLines,
     Lines,
+    OneLine,
     TextRow,
     bar_on_track,
     beside,
@@ -58,10 +59,8 @@ _LONGEST_NAME = 30
 _UNNAMED = Label()
 
 
-class TopLine(Lines):
+class TopLine(OneLine):
     """A row with the identity and the state of a session."""
-
-    DEFAULT_CSS = "TopLine { height: 1; padding: 0 1; }"
 
     def rows(
         self,
@@ -232,7 +231,6 @@ class ProgressLine(GrowingLines):
     the step keeps its cells, and the times are aligned right.
     """
 
-    DEFAULT_CSS = "ProgressLine { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 4
 
     def rows(
@@ -309,7 +307,7 @@ class BreakdownLine(GrowingLines):
     With a cursor on pauses, the longest of these is shown, in a single row in place of the bar.
     """
 
-    DEFAULT_CSS = "BreakdownLine { height: auto; padding: 0 2; }"
+    DEFAULT_CSS = "BreakdownLine { padding: 0 2; }"
     MOST_ROWS: ClassVar[int] = 3
 
     _with_step = True

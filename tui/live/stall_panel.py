@@ -15,7 +15,7 @@ _HANGING = " " * 8
 class StallPanel(GrowingLines):
     """The source around the line at which a run stands, and what the machine does meanwhile."""
 
-    DEFAULT_CSS = "StallPanel { height: auto; padding: 0 1; display: none; }"
+    DEFAULT_CSS = "StallPanel { display: none; }"
     DEFAULT_CLASSES = "panel -bad"
     MOST_ROWS = 8
 

@@ -35,6 +35,7 @@ from tui.widgets.lines import (
     cut,
     first_parts,
     fit,
+    fit_right,
     row_width,
 )
 
@@ -232,7 +233,7 @@ def figure_rows(
             break
         room -= cells
         text = fit(text, min(cell_len(text), cells - GAP))
-        figures = (*figures, (" " * (cells - cell_len(text)) + text, style))
+        figures = (*figures, (fit_right(text, cells), style))
     cells = min(room, LONGEST_HISTORY)
     history = [" " * max(0, cells)]
     if cells >= _LEAST_HISTORY:

@@ -147,15 +147,10 @@ class MachineLayout:
 def panel_layout(
     width: int, height: int, gpus: int, side_rows: int, processes: bool, per_gpu: int = 2
 ) -> MachineLayout:
-    """Return the layout of a panel of its own.
+    """Return the layout of a panel of its own, with at most `per_gpu` charts of each GPU.
 
-    Args:
-        width: of the panel.
-        height: of the panel.
-        gpus: the number of GPUs.
-        side_rows: the height of identity, cores and meters in a narrow panel.
-        processes: whether to list processes if they fit.
-        per_gpu: the most charts of a GPU.
+    In a narrow panel, identity, cores and meters take `side_rows`. Processes are listed only if
+    that is wanted and they fit.
     """
     if width >= _WIDE and height >= _LEAST_WIDE_HEIGHT:
         return _wide_layout(width, height - 1, gpus, processes, per_gpu)
@@ -293,12 +288,10 @@ def grid_columns(tiles: int, width: int, height: int, least_width: int = _LEAST_
 
 
 class MachineCharts(Widget):
-    """The machine along a time axis: charts, cores, meters and GPUs.
+    """The machine along a time axis: charts, cores, meters and GPUs, and processes if they fit.
 
-    Args:
-        below: for a place below other charts with the same axis: the GPUs above the CPU, without
-            meters.
-        processes: list processes if they fit.
+    With `below`, for a place below other charts with the same axis, the GPUs stand above the CPU,
+    without meters.
     """
 
     DEFAULT_CSS = """
@@ -307,7 +300,6 @@ class MachineCharts(Widget):
         height: 1fr;
 
         & > Container { width: 1fr; height: 1fr; }
-        AboutLines, CoreRows, Meters { height: auto; padding: 0 1; }
         CoreRows { max-height: 4; }
         Meters { max-height: 2; }
         GpuRows { padding: 0 1; }
@@ -361,7 +353,7 @@ class MachineCharts(Widget):
 
         with self.app.batch_update():
             await self._processes.remove()
-            self._processes = ProcessList(id="processes", classes="panel")
+            self._processes = ProcessList(id="processes")
             self.machine_layout = MachineLayout("")
             await self.mount(self._processes)
             self.show_again()
@@ -403,11 +395,8 @@ class MachineCharts(Widget):
     ) -> None:
         """Show readings along `axis`, coarser in charts with fewer columns.
 
-        Args:
-            view: the readings.
-            axis: the axis of all charts.
-            times: returns the labels of an axis, for the lowest charts.
-            note: goes below the CPU's chart.
+        The lowest charts have the labels that `times` returns of an axis; a `note` goes below the
+        CPU's chart.
         """
         self._last_show = partial(self.show, view, axis, times, note)
         self._apply_layout(view)
@@ -552,7 +541,7 @@ class MachineCharts(Widget):
         self._grid.styles.layout = "grid" if layout.columns > 1 else "vertical"
         self._grid.styles.grid_size_columns = layout.columns
         self._grid.styles.grid_rows = layout.row_heights
-        for name in ("column", "wide", "low", "high", "short", "bare", "meters"):
+        for name in ("wide", "low", "high", "short", "bare", "meters"):
             self.set_class(name in (layout.arrangement, layout.size), f"-{name}", update=False)
         self._cores.set_class(not is_column, "panel", update=False)
         has_frame = not is_column and layout.size != "bare"

@@ -97,12 +97,12 @@ def in_order(processes: Iterable[Process], by: str, reverse: bool = False) -> li
 
 
 class ProcessList(SortedTable[Process]):
-    """The processes; one of them can be highlighted if `choosing`.
+    """The processes.
 
     The list never has the focus: its screen handles the keys and calls its methods.
     """
 
-    DEFAULT_CLASSES = ""
+    can_highlight = False
     FIRST = -1
     GAP = 1
 
@@ -130,12 +130,6 @@ class ProcessList(SortedTable[Process]):
     _branches: dict[int, str] = {}  # noqa: RUF012 - replaced, never changed
     _whole: dict[str, float] = {}  # noqa: RUF012 - replaced, never changed
     """The value of a full bar, by column."""
-
-    def __init__(
-        self, *, choosing: bool = False, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(id=id, classes=classes)
-        self.can_highlight = choosing
 
     def show(self, view: MachineView, every: tuple[Process, ...] | None = None) -> None:
         """Show the latest processes; the highlighted one stays highlighted while it lives.

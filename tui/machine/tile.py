@@ -331,13 +331,10 @@ TileReader = Callable[[MachineView, TimeAxis, TimeAxis], TileReading]
 class MachineTile(Chart):
     """A filled chart along an axis with as many columns as fit."""
 
-    DEFAULT_CSS = "MachineTile { width: 1fr; height: 1fr; }"
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(filled=True, id=id, classes="panel")
-        self._reading = TileReading("", "", ())
-        self._stale = ""
-        self._show_again: Callable[[], None] | None = None
+    filled = True
+    _reading = TileReading("", "", ())
+    _stale = ""
+    _show_again: Callable[[], None] | None = None
 
     def show_reading(
         self,
@@ -349,15 +346,10 @@ class MachineTile(Chart):
         labelled: bool,
         note: str = "",
     ) -> None:
-        """Show a reading of `view` along `axis`, made coarser to fit.
+        """Show a reading of `view` along `axis`, that of all charts, made coarser to fit.
 
-        Args:
-            reader: returns the reading.
-            view: the machine.
-            axis: the axis of all charts.
-            times: returns the labels of an axis.
-            labelled: whether the border has these labels; without them, there is only the grid.
-            note: goes at the bottom.
+        If it is `labelled`, the border has the labels that `times` returns of an axis, else there
+        is only the grid. A `note` goes at the bottom.
         """
         self._show_again = partial(
             self.show_reading, reader, view, axis, times, labelled=labelled, note=note

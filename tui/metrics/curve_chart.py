@@ -57,9 +57,6 @@ _PLAIN = CurveStyle()
 class CurveChart(Chart):
     """The curves of a quantity on one axis of time since each run began."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, classes="panel")
-
     def show_curves(
         self,
         name: str,

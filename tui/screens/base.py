@@ -71,15 +71,13 @@ def hidden(key: str, action: str, description: str = "", tooltip: str = "") -> B
     return Binding(key, action, description, show=False, tooltip=tooltip)
 
 
-BACK = (
-    HELP,
-    Binding("q", "leave", "Back", tooltip="Go back"),
-    THEME,
-    hidden("escape", "leave", "Back"),
-    PALETTE,
-    QUIT,
-)
-"""The last keys of a screen that is left for the one below it."""
+def back(tooltip: str = "Go back") -> tuple[Binding, ...]:
+    """Return the last keys of a screen that is left for the one below it."""
+    leave = Binding("q", "leave", "Back", tooltip=tooltip)
+    return (HELP, leave, THEME, hidden("escape", "leave", "Back"), PALETTE, QUIT)
+
+
+BACK = back()
 
 
 PAGE_KEYS = (
@@ -107,8 +105,8 @@ class BaseScreen(SteadyScreen[None]):
     """The exit code of dlmon if this is its first screen."""
     _question: QuestionScreen | None = None
 
-    def __init__(self, classes: str | None = None) -> None:
-        super().__init__(classes=classes)
+    def __init__(self) -> None:
+        super().__init__()
         send_short_updates(self)
 
     def compose(self) -> ComposeResult:

@@ -63,8 +63,8 @@ class ChartsScreen(BaseScreen):
 
     _zoom_note = ""
 
-    def __init__(self, classes: str | None = None) -> None:
-        super().__init__(classes)
+    def __init__(self) -> None:
+        super().__init__()
         self.window = TimeWindow()
         """The visible part of the run, and the cursor."""
         self._grabbed = self.window

@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from dlmon.render.wrap import first_words
 from tui.screens.base import PAGE_KEYS, BaseScreen, hidden
-from tui.screens.key_groups import GROUPS, KeyHelp
+from tui.screens.key_groups import GROUPS, KeyHelp, without_function_keys
 from tui.widgets.lines import fit
 
 Topic = tuple[str, str]
@@ -25,14 +25,13 @@ Topic = tuple[str, str]
 
 _NAME_WIDTH, _KEYS_WIDTH, _COLUMN_WIDTH, _GAP = 18, 7, 25, 2
 _DIGITS = re.compile(r"(\d)(?: \d)* (\d)")
-_FUNCTION_KEY = re.compile(r"f\d+")
 
 
 def _few_keys(keys: str) -> str:
     """Return the first keys that fit; no function key beside a letter, and digits as a range."""
     if digits := _DIGITS.fullmatch(keys):
         return "–".join(digits.groups())
-    first, *others = [k for k in keys.split() if not _FUNCTION_KEY.fullmatch(k)] or [keys]
+    first, *others = without_function_keys(keys.split()) or [keys]
     while others and cell_len(" ".join((first, *others))) > _KEYS_WIDTH - 2:
         others.pop()
     return " ".join((first, *others))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 GROUPS = {
@@ -15,12 +17,18 @@ GROUPS = {
     "Share": "export report copy copy_command rename",
 }
 """The actions of each group of the help; those that are not named are of "Look"."""
+_FUNCTION_KEY = re.compile(r"f\d+")
 _GROUP_OF = {action: group for group, actions in GROUPS.items() for action in actions.split()}
 
 
 def group_of(action: str) -> str:
     """Return the group of an action of a binding."""
     return _GROUP_OF.get(action.partition("(")[0], "Look")
+
+
+def without_function_keys(keys: Sequence[str]) -> Sequence[str]:
+    """Return the keys of an action; function keys only where there are no others."""
+    return [key for key in keys if not _FUNCTION_KEY.fullmatch(key)] or keys
 
 
 class KeyHelp(NamedTuple):

@@ -24,7 +24,7 @@ from tui.widgets.lines import (
     MUTED,
     PLAIN,
     STRONG,
-    Lines,
+    OneLine,
     TextRow,
     bar_on_track,
     joined,
@@ -88,10 +88,8 @@ _TICKS = {MarkKind.EPOCH: ("│", PLAIN), MarkKind.STALL: ("!", HIGH)}
 PLAYBACK_HELP = Path(__file__).with_name("playback.md")
 
 
-class PlaybackLine(Lines):
+class PlaybackLine(OneLine):
     """One row; `show` takes the player."""
-
-    DEFAULT_CSS = "PlaybackLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, player: Player, note: str) -> list[TextRow]:
         note = note or reading_text(player.ahead_share)

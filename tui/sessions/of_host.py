@@ -34,14 +34,7 @@ _HERE_ONLY = {
 
 
 class HostSessionsScreen(SessionsScreen):
-    """All sessions of a host, newest first.
-
-    Args:
-        host: its ssh name.
-        ask: asks the host for its sessions and sweeps.
-        log_dir: their directory there; None for its default.
-        hidden: the columns that the user hid.
-    """
+    """All sessions of a host, newest first, in the directory `log_dir` there, or its default."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", tooltip="Copy the log of what is highlighted, and show it")
@@ -52,10 +45,9 @@ class HostSessionsScreen(SessionsScreen):
         host: str,
         ask: Callable[[], Awaitable[tuple[list[SessionEntry], list[SweepEntry]]]],
         log_dir: str | None = None,
-        hidden: frozenset[str] = frozenset(),
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(list, hidden=hidden, wall_clock=wall_clock)
+        super().__init__(list, wall_clock=wall_clock)
         self._details.host = clean(host)
         self._host = host
         self._ask = ask

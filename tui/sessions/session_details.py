@@ -182,7 +182,7 @@ def _time_of(entry: SessionEntry, width: int, room: int) -> list[TextRow]:
         return _wrapped("time", text, width) if text else []
     rows: list[TextRow] = []
     names = max((cell_len(part.name) for part in parts), default=0)
-    figures = [f"{units.seconds(part.seconds)}  {_whole_percent(part)}" for part in parts]
+    figures = [f"{units.seconds(part.seconds)}  {_whole_share(part)}" for part in parts]
     values = max(map(cell_len, figures), default=0)
     room = min(_LONGEST_BAR, width - _NAME_CELLS - names - values - 4)
     for number, (part, figure) in enumerate(zip(parts, figures, strict=True)):
@@ -197,7 +197,7 @@ def _time_of(entry: SessionEntry, width: int, room: int) -> list[TextRow]:
     return rows
 
 
-def _whole_percent(part: PartRow) -> str:
+def _whole_share(part: PartRow) -> str:
     return f"{part.percent or '<1':>2} %"
 
 

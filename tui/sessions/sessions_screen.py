@@ -29,6 +29,7 @@ from dlmon.figures.lists.session_list import (
 from dlmon.log import label
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
+from dlmon.options.settings import remember, remembered
 from dlmon.records import Status
 from dlmon.records.sanitize import clean
 from dlmon.sweep.log import SweepEntry
@@ -38,7 +39,6 @@ from tui.messages import (
     Export,
     Rename,
     Replay,
-    SaveHiddenColumns,
     ShowMetrics,
     ShowSession,
     ShowSweep,
@@ -61,7 +61,7 @@ from tui.screens.question import AnswerButton, QuestionScreen, stay
 from tui.sessions.session_details import SessionDetails
 from tui.sessions.session_list import TIME, SessionList
 
-_READING = "reading"
+_READING, _HIDDEN = "reading", "hidden-columns"
 _LONGEST_QUESTION = 60
 _MOST_NAMED = 8
 _MOST_DETAILS, _LEAST_LISTED = 20, 8
@@ -92,11 +92,7 @@ class ResumeScreen(QuestionScreen):
 
 
 class ColumnsScreen(ListDialog[frozenset[str]]):
-    """All columns, with a ● at those to show; answers with the hidden ones, or None.
-
-    Args:
-        hidden: the columns that are hidden at first.
-    """
+    """All columns, with a ● at those to show; answers with the hidden ones, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "show_or_hide", "Show, hide"),
@@ -133,12 +129,7 @@ HINT = "Every command finds it by its name. An empty field takes it away."
 
 
 class LabelForm(FormScreen[label.Label]):
-    """A name and a note; answers with the label, or None.
-
-    Args:
-        recording: the id of the session or sweep.
-        before: its current label.
-    """
+    """The name and the note of a session or a sweep; answers with the label, or None."""
 
     SUBMIT = "Rename"
 
@@ -203,14 +194,13 @@ class SessionsScreen(ExportControls, FilteredScreen):
         self,
         read: Callable[[], list[SessionEntry]],
         read_sweeps: Callable[[], list[SweepEntry]] = list,
-        hidden: frozenset[str] = frozenset(),
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
         self._read = read
         self._read_sweeps = read_sweeps
         self._list = SessionList(wall_clock, id="sessions")
-        self._list.hidden = hidden
+        self._list.hidden = frozenset(remembered(_HIDDEN).splitlines())
         self._details = SessionDetails(id="details")
         self._details.display = False
         self._parts = Container(self._list, self._details)
@@ -342,9 +332,13 @@ class SessionsScreen(ExportControls, FilteredScreen):
 
     async def _choose_columns(self) -> None:
         hidden = await self.app.push_screen_wait(ColumnsScreen(self._list.hidden))
-        if hidden is not None:
-            self._list.hide_columns(hidden)
-            self.post_message(SaveHiddenColumns(hidden))
+        if hidden is None:
+            return
+        self._list.hide_columns(hidden)
+        try:
+            remember(_HIDDEN, "\n".join(sorted(hidden)))
+        except OSError as error:
+            self.notify(f"the columns can't be saved: {error}", severity="error", markup=False)
 
     def action_columns(self) -> None:
         self.run_worker(self._choose_columns)

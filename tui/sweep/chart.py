@@ -39,8 +39,6 @@ _WHOLE = TimeWindow(ViewLength.WHOLE)
 class SweepChart(Chart):
     """The chart of a sweep's results."""
 
-    DEFAULT_CLASSES = "panel"
-
     _results: sections.LineChart | None = None
 
     def show_results(self, results: sections.LineChart | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -61,13 +60,7 @@ class SweepGoOnScreen(QuestionScreen):
 
 
 class ExperimentScreen(TickingScreen):
-    """An experiment, whose runs this screen starts.
-
-    Args:
-        run: the experiment.
-        rest: how the runs that are left when it stops can be made.
-        clock: CLOCK_MONOTONIC in seconds.
-    """
+    """An experiment, whose runs this screen starts; `rest` says how those left can be made."""
 
     STOP: ClassVar[type[QuestionScreen]] = SweepStopScreen
     RUNS: ClassVar[str] = "The sweep is still running."
@@ -98,10 +91,6 @@ class ExperimentScreen(TickingScreen):
         self._leave_when_ended = False
         self._has_left = False
         run.on_event = self._take_event
-
-    @property
-    def path(self) -> Path | None:
-        return self.run.path
 
     @property
     def elapsed_s(self) -> float:

@@ -50,6 +50,7 @@ from tui.widgets.lines import (
     Lines,
     TextRow,
     fit,
+    fit_right,
     shows,
 )
 from tui.widgets.tables import MARGIN, RowList
@@ -63,18 +64,13 @@ _WITH_CURVES, _LEAST_ROWS = 34, 6
 _AROUND_PAIRS = 4
 
 
-def _right(text: str, width: int) -> str:
-    """Return a text of exactly `width` cells that stands at the right, or is cut."""
-    return fit(text, width) if cell_len(text) > width else fit("", width - cell_len(text)) + text
-
-
 def _headings(names: tuple[str, str], width: int) -> list[str]:
     """Return the names of both sides as headings of at least this width.
 
     They are base and new where they look alike when cut.
     """
-    cut = [_right(name, max(width, min(_LONGEST_NAME, cell_len(name)))) for name in names]
-    return cut if cut[0] != cut[1] else [_right(name, width) for name in ("base", "new")]
+    cut = [fit_right(name, max(width, min(_LONGEST_NAME, cell_len(name)))) for name in names]
+    return cut if cut[0] != cut[1] else [fit_right(name, width) for name in ("base", "new")]
 
 
 class PairTopLine(SweepTopLine):
@@ -97,7 +93,6 @@ class PairRows(RowList):
     _to = 0.0
     _is_over = False
     _headings: Sequence[str] = ()
-    KEEPS_MARGIN = True
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -153,9 +148,6 @@ class PairRows(RowList):
             return [row][:height]
         return [*super().draw(width, height - 1), self.foot(width - MARGIN)]
 
-    def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        return []
-
     @property
     def _reach(self) -> float:
         ratios = [pair.ratio for pair in self.pairs if pair.ratio is not None]
@@ -164,7 +156,7 @@ class PairRows(RowList):
 
     def _room(self, width: int) -> int:
         rates = sum(map(cell_len, self._headings))
-        return max(0, width - (_NUMBER + rates + _CHANGE + 4 * APART + 1))
+        return max(1, width - (_NUMBER + rates + _CHANGE + 4 * APART + 1))
 
 
 _BEFORE_A_PAIR = (

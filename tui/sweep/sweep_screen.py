@@ -58,7 +58,7 @@ from tui.widgets.lines import (
     PLAIN,
     STRONG,
     GrowingLines,
-    Lines,
+    OneLine,
     TextRow,
     bar_on_track,
     joined,
@@ -73,10 +73,8 @@ _WITH_TWO_CHARTS = 100
 _MOST_CELLS, _LONGEST_BAR = 20, 40
 
 
-class SweepTopLine(Lines):
+class SweepTopLine(OneLine):
     """One row: the workloads and options of a sweep, and its progress."""
-
-    DEFAULT_CSS = "SweepTopLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: SweepRun, elapsed_s: float) -> list[TextRow]:
         progress, name = status_row(run, elapsed_s), self.head(run.sweep.plan)
@@ -99,7 +97,6 @@ class SweepTopLine(Lines):
 class SweepSentences(GrowingLines):
     """Sentences below each other, and the number of lines that don't fit."""
 
-    DEFAULT_CSS = "SweepSentences { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 8
 
     def rows(
@@ -113,10 +110,8 @@ class SweepSentences(GrowingLines):
     show = shows(rows)
 
 
-class SweepProgress(Lines):
+class SweepProgress(OneLine):
     """One row: how many runs are done, a bar, and what is left."""
-
-    DEFAULT_CSS = "SweepProgress { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: SweepRun) -> list[TextRow]:
         done, left, share = progress_texts(run)
@@ -192,17 +187,9 @@ class SweepTable(RowList):
     def row_of(self, index: int, width: int) -> TextRow:
         return self._lines[self.order[index] + 1]
 
-    def empty_rows(self, width: int, height: int) -> list[TextRow]:
-        return []
-
 
 class SweepScreen(ExperimentScreen):
-    """A sweep, whose runs this screen starts.
-
-    Args:
-        run: the sweep.
-        clock: CLOCK_MONOTONIC in seconds.
-    """
+    """A sweep, whose runs this screen starts."""
 
     CSS_PATH = "sweep.tcss"
     run: SweepRun
@@ -326,19 +313,17 @@ class SweepScreen(ExperimentScreen):
     def _paint_run(self) -> None:
         run, line = self.run, self.query_one("#runs", SweepSentences)
         if run.problem is not None:
-            line.show([run.problem], BAD)
-            line.display = True
+            sentences, style = [run.problem], BAD
         elif run.ended:
             left = left_text(run.sweep)
             rest = [] if left is None else [f"{left}: {self._resume} runs them"]
-            sentences = [*problems_of(run), *rest, *run.last_lines]
-            line.show(sentences, MUTED)
-            line.display = bool(sentences)
+            sentences, style = [*problems_of(run), *rest, *run.last_lines], MUTED
         else:
             current = [current_text(run, current) for current in run.current.values()]
             connecting = [f"{host}  connecting …" for host in run.connecting]
-            line.show([*run.notes, *current, *connecting], PLAIN)
-            line.display = bool(current or connecting or run.notes)
+            sentences, style = [*run.notes, *current, *connecting], PLAIN
+        line.show(sentences, style)
+        line.display = bool(sentences)
 
     @property
     def end_text(self) -> str:
@@ -372,10 +357,7 @@ _FIELDS = (
 class SweepForm(FormScreen[Plan]):
     """Two fields; answers with a plan, or None.
 
-    Args:
-        workload: its name.
-        plan: makes a plan of the values of `--vary` and the number of runs of each combination;
-            raises SweepError.
+    It is made by `plan` of the values of `--vary` and the number of runs of each combination.
     """
 
     SUBMIT = "Sweep"

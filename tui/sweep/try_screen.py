@@ -30,13 +30,11 @@ from tui.sweep.experiment_screen import ExperimentScreen
 from tui.sweep.pair_screen import PairPanels, show_headline
 from tui.sweep.sweep_screen import SweepProgress, SweepSentences, SweepTable, current_text
 from tui.widgets.headline import Headline
-from tui.widgets.lines import ACCENT, BAD, PLAIN, STRONG, Lines, TextRow, joined, shows
+from tui.widgets.lines import ACCENT, BAD, PLAIN, STRONG, OneLine, TextRow, joined, shows
 
 
-class TryTopLine(Lines):
+class TryTopLine(OneLine):
     """One row: the script, how many settings were tried, and the time so far."""
-
-    DEFAULT_CSS = "TryTopLine { height: 1; padding: 0 1; }"
 
     def rows(self, width: int, height: int, run: TryRun, elapsed_s: float) -> list[TextRow]:
         head: TextRow = (("dlmon  ", ACCENT), ("try  ", PLAIN))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,15 +90,6 @@ class Section:
     about: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     problem: str = ""
-
-    @property
-    def unknown(self) -> dict[str, str]:
-        """The reasons for unknown figures, each with the names of its figures."""
-        names: dict[str, list[str]] = {}
-        for figure in self.figures:
-            if not figure.is_known:
-                names.setdefault(figure.value, []).append(figure.label)
-        return {reason: ", ".join(labels) for reason, labels in names.items()}
 
 
 def sections(view: MachineView) -> list[Section]:
@@ -210,7 +201,7 @@ class MachineDetail(ScrollingLines):
             rows.append(())
         # What the rest of the machine doesn't tell has a line of its own, after all that it does.
         others = [part for part in parts if not part.title.startswith("GPU")]
-        unknown = _unknown_rows([figure for part in others for figure in part.figures], width)
+        unknown = _unknown_rows((figure for part in others for figure in part.figures), width)
         rows = [*rows, *unknown] if unknown else rows[:-1]
         return [cut(row, width) for row in rows]
 
@@ -258,10 +249,18 @@ def _is_quiet(figure: Figure) -> bool:
     return figure.label in _MAY_BE_QUIET and is_zero
 
 
-def _unknown_rows(figures: Sequence[Figure], width: int) -> list[TextRow]:
+def why_unknown(figures: Iterable[Figure]) -> dict[str, str]:
+    """Return the reasons for unknown figures, each with the names of its figures."""
+    names: dict[str, list[str]] = {}
+    for figure in figures:
+        if not figure.is_known:
+            names.setdefault(figure.value, []).append(figure.label)
+    return {reason: ", ".join(labels) for reason, labels in names.items()}
+
+
+def _unknown_rows(figures: Iterable[Figure], width: int) -> list[TextRow]:
     """Return a dim line of what is unknown, and why."""
-    unknown = Section("", figures=tuple(figures)).unknown
-    text = "; ".join(f"{names}: {reason}" for reason, names in unknown.items())
+    text = "; ".join(f"{names}: {reason}" for reason, names in why_unknown(figures).items())
     return [((f" {line}", MUTED),) for line in wrapped(text, width - _INDENT, 3) if line]
 
 

@@ -101,7 +101,9 @@ class ProcessesScreen(FilteredScreen, MachineScreen):
     def compose_parts(self) -> ComposeResult:
         yield self.filter_field
         yield LoadLine(id="load")
-        yield ProcessList(choosing=True, id="processes", classes="panel")
+        processes = ProcessList(id="processes")
+        processes.can_highlight = True
+        yield processes
         yield ProcessDetails(id="details")
 
     def on_mount(self) -> None:

@@ -9,17 +9,16 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.worker import Worker
 
 from dlmon.figures.lists.session_list import recording_headline
 from dlmon.figures.session.phases import reading_text
 from dlmon.records.sanitize import shown_path
 from dlmon.session.source import RecordedMachine, SessionSource, read_to_end
 from tui.machine.help import PANEL
-from tui.screens.base import PALETTE, THEME, TickingScreen
+from tui.screens.base import HELP, PALETTE, THEME, TickingScreen
 from tui.screens.panes import ALONE, PANE_KEYS
 from tui.screens.session_controls import SessionControls
-from tui.watch.watch_screen import IN_DEPTH, LEAVE, SHOWN_HELP, ZOOM, WatchScreen
+from tui.watch.watch_screen import IN_DEPTH, LEAVE, ZOOM, WatchScreen
 from tui.widgets.headline import Headline
 from tui.widgets.lines import ACCENT, BAD, PLAIN
 
@@ -33,7 +32,7 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         Binding("s", "stop", "Stop", tooltip="Stop the recording; asks first"),
         Binding("d", "detach", "Detach", tooltip="Leave dlmon; the recording goes on"),
         *IN_DEPTH,
-        SHOWN_HELP,
+        HELP,
         *LEAVE,
         ALONE,
         *ZOOM,
@@ -51,7 +50,6 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
         self._session = session
         self._folder = folder
         self._was_running = session.running
-        self._catching_up: Worker[None] | None = None
 
     @property
     def shown_session(self) -> SessionSource:
@@ -64,10 +62,9 @@ class RecordingScreen(SessionControls, TickingScreen, WatchScreen, inherit_bindi
     def tick(self) -> None:
         """Show the state of the recording; leave if the user waited only for its end."""
         session = self._session
-        is_behind = session.read_share is not None
-        if is_behind and (self._catching_up is None or self._catching_up.is_finished):
+        if session.read_share is not None:
             # The log may be far ahead, for example after a suspension.
-            self._catching_up = self.run_worker(partial(read_to_end, session))
+            self.run_worker(partial(read_to_end, session), exclusive=True)
         self.take_refusal()
         self.take_alert()
         if self.has_parts:

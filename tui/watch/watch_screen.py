@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -37,7 +36,6 @@ IN_DEPTH: tuple[BindingType, ...] = (
     Binding("g,f4", "gpus", "GPU", tooltip="Show every GPU in depth, and the CPU"),
     Binding("p,f5", "processes", "Processes", tooltip="Show what runs on this machine"),
 )
-SHOWN_HELP = replace(HELP, key_display="?")
 LEAVE: tuple[BindingType, ...] = (
     Binding("q", "leave", "Quit", tooltip="Leave this screen"),
     Binding("escape,ctrl+c,ctrl+q", "leave", "Quit", show=False),
@@ -56,7 +54,7 @@ class WatchScreen(PanesScreen):
         *ZOOM,
         *IN_DEPTH,
         THEME,
-        SHOWN_HELP,
+        HELP,
         *LEAVE,
         *PANE_KEYS,
         PALETTE,

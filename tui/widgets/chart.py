@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -36,6 +36,7 @@ from tui.widgets.lines import (
     TextRow,
     TextRun,
     fit,
+    fit_right,
     wrapped,
 )
 
@@ -136,27 +137,6 @@ class _Row:
         self.text[x:end], self.tones[x:end] = text, [tone] * len(text)
 
 
-def newest(picture: ChartPicture, room: int) -> ChartPicture:
-    """Keep the newest `room` columns: the picture may come from a wider chart."""
-    excess = len(picture.columns) - room
-    if excess <= 0:
-        return picture
-    return replace(
-        picture,
-        columns=picture.columns[excess:],
-        part=picture.part[excess:],
-        lows=picture.lows[excess:],
-        highs=picture.highs[excess:],
-        marks=tuple((column - excess, label) for column, label in picture.marks),
-        dots=tuple(replace(dot, column=dot.column - excess) for dot in picture.dots),
-        times=replace(
-            picture.times, marks=tuple((at - excess, text) for at, text in picture.times.marks)
-        ),
-        shades=tuple((first - excess, last - excess, kind) for first, last, kind in picture.shades),
-        cursor=None if picture.cursor is None else picture.cursor - excess,
-    )
-
-
 def picture_rows(
     picture: ChartPicture,
     width: int,
@@ -168,7 +148,6 @@ def picture_rows(
 ) -> list[TextRow]:
     """Return a picture as rows of exactly `width` cells: axis, plot, and the marks below."""
     plot_width = width - axis_width
-    picture = newest(picture, COLUMNS_PER_CELL * plot_width)
     has_marks = bool(picture.marks or picture.shades) and height >= 3
     plot_height = height - has_marks
     plot = _plot(picture, plot_width, plot_height, filled)
@@ -311,7 +290,7 @@ def _axis_labels(picture: ChartPicture, height: int, axis_width: int) -> list[st
     label_at[0] = texts[0]
     labels = [label_at.get(y, "") for y in range(height)]
     room = axis_width - 1
-    return [fit(" " * (room - cell_len(label)) + label, room) + " " for label in labels]
+    return [fit_right(label, room) + " " for label in labels]
 
 
 def _backgrounds(shades: Sequence[tuple[int, int, str]], width: int) -> list[str]:
@@ -385,32 +364,21 @@ class Chart(Lines):
             """Let a screen draw once for all of its charts."""
             return isinstance(message, Chart.PlotResized)
 
-    axes: tuple[TimeAxis, TimeAxis] | None = None
-    """The axis that all charts share, whose columns messages count, and this chart's own."""
+    DEFAULT_CLASSES = "panel"
     AXIS_WIDTH = 6
     """Cells for the labels and the blank after them; a narrow chart has no labels."""
+    filled = False
+    """The area under the line is filled."""
+    tall_shades = False
+    """The whole plot is shaded, and not only the row of marks, by which few rows are repainted."""
+    hue = "$primary"
+    """The hue of the quantity, such as `$chart-cpu`."""
+    axes: tuple[TimeAxis, TimeAxis] | None = None
+    """The axis that all charts share, whose columns messages count, and this chart's own."""
 
-    def __init__(
-        self,
-        *,
-        filled: bool = False,
-        tall_shades: bool = False,
-        hue: str = "$primary",
-        id: str | None = None,
-        classes: str | None = None,
-    ):
-        """Fill the area under the line if `filled` is set.
-
-        Only the row of marks is shaded, so that a scrolling chart repaints few rows; with
-        `tall_shades` the whole plot is. The `hue` is that of the quantity, such as `$chart-cpu`.
-        """
-        super().__init__(id=id, classes=classes)
-        self.hue = hue
-        self.filled = filled
-        self.tall_shades = tall_shades
-        self._picture = ChartPicture()
-        self._grabbed_x: int | None = None
-        self._dragged = False
+    _picture = ChartPicture()
+    _grabbed_x: int | None = None
+    _dragged = False
 
     @property
     def plot_columns(self) -> int:
@@ -526,8 +494,7 @@ class Chart(Lines):
         """Return the left one of the two columns in a cell of the screen."""
         region = self.content_region
         x = screen_x - region.x - self._axis_width(region.width)
-        hidden = max(0, len(self._picture.columns) - self.plot_columns)
-        column = hidden + COLUMNS_PER_CELL * x
+        column = COLUMNS_PER_CELL * x
         if self.axes is None:
             return column
         shared, axis = self.axes

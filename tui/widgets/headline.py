@@ -15,7 +15,6 @@ _MARK, _ADVICE = "▌ ", "→ "
 class Headline(GrowingLines):
     """The answer in a few capitals, then the sentences that explain it."""
 
-    DEFAULT_CSS = "Headline { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 6
 
     def rows(

@@ -54,12 +54,15 @@ class KeyFooter(Static):
         help_key = keys.pop(_HELP, None)
         end = self._part([help_key]) if help_key is not None else Content("")
         row, room = Content(""), self.size.width + 1 - end.cell_length
-        for group, members in groupby(keys.values(), lambda active: active.binding.group):
-            for part in [[*members]] if group is not None else [[key] for key in members]:
-                text = self._part(part)
-                if row.cell_length + text.cell_length > room:
-                    return Content.assemble(row.pad_right(room - row.cell_length - 1), end)
-                row = Content.assemble(row, text)
+        parts = (
+            self._part(part)
+            for group, members in groupby(keys.values(), lambda active: active.binding.group)
+            for part in ([[*members]] if group is not None else [[key] for key in members])
+        )
+        for part in parts:
+            if row.cell_length + part.cell_length > room:
+                break
+            row = Content.assemble(row, part)
         return Content.assemble(row.pad_right(max(0, room - row.cell_length - 1)), end)
 
     def _part(self, keys: Sequence[ActiveBinding]) -> Content:

@@ -304,6 +304,11 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(f"{start}…", width)
 
 
+def fit_right(text: str, width: int) -> str:
+    """Return `text` in exactly `width` cells: at their right end, or cut with an ellipsis."""
+    return fit(" " * (width - cell_len(text)) + text, width)
+
+
 def first_parts(text: str, width: int, apart: str) -> str:
     """Return the first parts of a text that fit, or the first words, and an ellipsis."""
     for between in (apart, " "):
@@ -357,9 +362,16 @@ def shows(
     return show
 
 
-class GrowingLines(Lines):
-    """Lines as high as their text needs, up to `MOST_ROWS`; style them `height: auto`."""
+class OneLine(Lines):
+    """Lines of which one is shown."""
 
+    DEFAULT_CSS = "OneLine { height: 1; padding: 0 1; }"
+
+
+class GrowingLines(Lines):
+    """Lines as high as their text needs, up to `MOST_ROWS`."""
+
+    DEFAULT_CSS = "GrowingLines { height: auto; padding: 0 1; }"
     MOST_ROWS: ClassVar[int] = 2
 
     _requested_height = 1

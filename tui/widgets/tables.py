@@ -25,6 +25,7 @@ from tui.widgets.lines import (
     TextRun,
     cut,
     fit,
+    fit_right,
     row_width,
     shows,
 )
@@ -148,7 +149,7 @@ class RowList(ScrollingLines):
 
     def empty_rows(self, width: int, height: int) -> list[TextRow]:
         """Return the rows that say why the table is empty."""
-        raise NotImplementedError
+        return []
 
     def highlight(self, index: int, *, scroll: bool = True) -> None:
         """Highlight a row, and scroll to it."""
@@ -336,9 +337,9 @@ class SortedTable(RowList, Generic[Row]):
 
     def _cell(self, column: Column[Row], row: Row) -> str:
         text = column.text(row)
-        if column.is_number:
-            text = " " * (column.cells - cell_len(text)) + text
-        return fit(text, column.cells) + " " * self.GAP if column.cells else text
+        if not column.cells:
+            return text
+        return (fit_right if column.is_number else fit)(text, column.cells) + " " * self.GAP
 
     def on_click(self, event: events.Click) -> None:
         """Sort by the clicked column; the base class handles a click on a row."""

@@ -119,7 +119,7 @@
     return [low < 0 ? low - pad : Math.max(0, low - pad), high + pad];
   };
 
-  const draw = (chart, parent, made, range, unit, size) => {
+  const draw = (chart, parent, made, range, unit) => {
     const panel = element("div", parent, undefined, "panel");
     const title = element("h3", panel, chart.title + " ");
     const note = element("small", title, unit);
@@ -160,7 +160,7 @@
       });
     };
     const plot = new uPlot({
-      width: panel.clientWidth, height: size, legend: { show: false }, series, bands,
+      width: panel.clientWidth, height: HEIGHT, legend: { show: false }, series, bands,
       scales: {
         x: { time: false, range: (_, low, high) => [Math.max(0, low), Math.min(whole, high)] },
         y: { range: (_, low, high) => range(low, high) },
@@ -187,7 +187,7 @@
   };
 
   const drawChart = (chart) => draw(
-    chart, place, ofColumns(chart), (low, high) => [0, chart.top || (high > 0 ? high * 1.08 : 1)], chart.unit, HEIGHT,
+    chart, place, ofColumns(chart), (low, high) => [0, chart.top || (high > 0 ? high * 1.08 : 1)], chart.unit,
   );
 
   const drawAll = () => {
@@ -201,7 +201,7 @@
     plots = drawn.charts.slice(0, first).map(drawChart);
     if (drawn.metrics.length) {
       const grid = element("div", place, undefined, "metrics");
-      plots.push(...drawn.metrics.map((chart) => draw(chart, grid, ofPoints(chart), fitted, "", HEIGHT)));
+      plots.push(...drawn.metrics.map((chart) => draw(chart, grid, ofPoints(chart), fitted, "")));
     }
     plots.push(...drawn.charts.slice(first).map(drawChart));
     following = false;

@@ -16,6 +16,7 @@ from fakes.sweeps import completed, plan_of
 
 from dlmon.log.directory import list_sessions
 from dlmon.log.label import Label, write_label
+from dlmon.options.settings import remembered
 from dlmon.records import Began, Closed, Ended, Slot
 from dlmon.sweep.log import SweepWriter, list_sweeps, new_header
 from tui.messages import (
@@ -25,7 +26,6 @@ from tui.messages import (
     GoBack,
     Rename,
     Replay,
-    SaveHiddenColumns,
     ShowSession,
     ShowSweep,
 )
@@ -419,11 +419,11 @@ async def test_columns_are_chosen_and_the_choice_is_kept(shown, log_dir):
         assert "● when" not in shown.text
         await shown.press("escape")
         assert " ".join(shown.rows("#sessions")[0].split()) == heading
-        assert not shown.asked_for(SaveHiddenColumns)
+        assert remembered("hidden-columns") == ""
         await shown.press("V", "space", "end", "space", "enter")
         heading = " ".join(shown.rows("#sessions")[0].split())
         assert heading == "what epochs device host samples/s loss result"
-        assert shown.asked_for(SaveHiddenColumns) == [{"hidden": {"started", "loss curve"}}]
+        assert SessionsScreen(list).table.hidden == {"started", "loss curve"}
 
 
 async def test_sessions_are_sorted_by_how_fast_they_were_beside_the_run_before(shown, log_dir):

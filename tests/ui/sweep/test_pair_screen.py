@@ -165,4 +165,3 @@ def test_dots_stand_where_their_ratio_is():
     assert left + right == 20
     assert left < 10 < right
     assert set(interval_row(None, reach, 21)) == {" ", "│"}
-    assert dot_row(2.0, False, reach, 0) == interval_row(None, reach, 0) == ""

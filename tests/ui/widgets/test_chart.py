@@ -96,16 +96,6 @@ def test_a_chart_without_any_reading_says_why():
     assert "denied" not in "".join(drawn(ChartPicture((None, 3), top=100, reason=reason), 30, 3))
 
 
-def test_a_picture_of_a_wider_chart_keeps_its_newest_columns():
-    columns = (None,) * 72 + (0,) * 26 + (9, 9)
-    assert drawn(ChartPicture(columns, top=9, marks=((72, "3"), (96, "4"))), 20, 4) == [
-        "    9              ⡏",
-        "                  ⢠⠃",
-        "    0 ⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣸ ",
-        "      ┊3          ┊4",
-    ]
-
-
 def test_the_cursor_is_a_thin_line_with_a_dot_on_the_curve_and_the_value_beside_it():
     assert drawn(replace(RISE, cursor=4, value="8")) == [
         "   30   ▏   ⢀⠎ ⠉⠉⠉⠉⠉    ",

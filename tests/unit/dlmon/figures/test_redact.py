@@ -12,7 +12,7 @@ from dlmon.figures.report.report import make_report
 from dlmon.records import Machine, Notice, Operation, Process, Profile
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
-from dlmon.render.tidy import TABLES, csv_lines
+from dlmon.render.tidy import TABLES, csv_lines, rows_of
 
 SECRETS = ("mallory", "gertrude", "tower-of-ada", "/home/", "secret-agent", "--password", "uuid")
 
@@ -48,7 +48,7 @@ def log(tmp_path):
 
 def reported(log, full=False):
     report = make_report([log], [], full)
-    tables = ["".join(csv_lines([log], table, full)) for table in (None, *TABLES)]
+    tables = ["".join(csv_lines(rows_of([log], table, full))) for table in (None, *TABLES)]
     return [html_of(report), markdown_of(report), json.dumps(report.as_json()), *tables]
 
 

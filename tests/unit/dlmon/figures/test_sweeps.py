@@ -43,7 +43,7 @@ from dlmon.records import (
 )
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
-from dlmon.render.tidy import sweep_lines
+from dlmon.render.tidy import csv_lines, sweep_rows
 from dlmon.sweep.log import SWEEP_NAME, new_header
 from dlmon.sweep.progress import Sweep
 from dlmon.sweep.results import order_by_result, rows_of
@@ -509,7 +509,7 @@ def test_what_is_numeric_is_a_curve_for_each_of_the_rest(by_batch):
     assert page.count("<svg") == 1
     assert "<script" not in page
     assert "Memory ran out at gpu, batch 128." in page
-    rows = list(csv.DictReader(io.StringIO("".join(sweep_lines(by_batch)))))
+    rows = list(csv.DictReader(io.StringIO("".join(csv_lines(sweep_rows(by_batch))))))
     assert [row["option_batch_size"] for row in rows] == ["16", "64", "128"] * 2
     assert rows[-1]["status"] == "out of memory"
 
@@ -540,7 +540,7 @@ def test_a_hostile_sweep_puts_nothing_in(tmp_path):
     assert "<img" not in page
     assert "<script" not in page
     assert "\n# heading" not in markdown_of(report)
-    for row in csv.reader(io.StringIO("".join(sweep_lines(path)))):
+    for row in csv.reader(io.StringIO("".join(csv_lines(sweep_rows(path))))):
         assert not any(cell.startswith(("=", "+", "-", "@")) for cell in row)
 
 
@@ -563,7 +563,7 @@ def test_a_sweep_over_machines_names_none_of_them_unless_all_is_asked_for(tmp_pa
 
     path = sweep_log(tmp_path, {"host": ["secret-1", "secret-2", "lab@secret-3"]}, outcome)
     report = make_report([], [path])
-    for page in (html_of(report), markdown_of(report), "".join(sweep_lines(path))):
+    for page in (html_of(report), markdown_of(report), "".join(csv_lines(sweep_rows(path)))):
         assert "secret" not in page
         for number in (1, 2, 3):
             assert f"(host {number})" in page

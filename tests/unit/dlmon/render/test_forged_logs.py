@@ -17,7 +17,7 @@ from dlmon.render.files import ReportError
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
 from dlmon.render.plot import draw_chart
-from dlmon.render.tidy import TABLES, csv_lines
+from dlmon.render.tidy import TABLES, csv_lines, rows_of
 
 LARGEST_BYTES = 2_000_000
 
@@ -35,7 +35,7 @@ def report_all(path):
     for table in (None, *TABLES):
         # A table of nothing is refused.
         with contextlib.suppress(ReportError):
-            texts.append("".join(csv_lines([path], table)))
+            texts.append("".join(csv_lines(rows_of([path], table))))
     # A text may be "NaN", and a number may not.
     json.loads(texts[2], parse_constant=_refuse)
     return max(map(len, texts))

@@ -16,7 +16,7 @@ from dlmon.render.charts import svg_of
 from dlmon.render.html import html_of
 from dlmon.render.markdown import inline, markdown_of
 from dlmon.render.plot import draw_chart
-from dlmon.render.tidy import TABLES, csv_lines
+from dlmon.render.tidy import TABLES, csv_lines, rows_of
 
 # What makes a spreadsheet compute.
 FORMULAS = ("=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(1)", "\t=1", "\r=1", " =1", "＝1", "－1")
@@ -150,7 +150,7 @@ def test_words_and_figures_are_plain_in_markdown(text):
 @pytest.mark.parametrize("table", [None, *TABLES])
 def test_no_cell_of_a_csv_is_a_formula(tmp_path, formula, table):
     log = hostile_log(tmp_path, formula, every=True)
-    rows = list(csv.reader(io.StringIO("".join(csv_lines([log], table)))))
+    rows = list(csv.reader(io.StringIO("".join(csv_lines(rows_of([log], table))))))
     assert len(rows) > 1
     assert len({len(row) for row in rows}) == 1
     for cell in (cell for row in rows for cell in row):
@@ -165,7 +165,7 @@ def test_no_escape_sequence_reaches_a_report(log):
         html_of(report),
         markdown_of(report),
         json.dumps(report.as_json()),
-        *csv_lines([log]),
+        *csv_lines(rows_of([log])),
     ):
         assert not set("\x1b\x07\u2028\u202e\r") & set(text)
         assert "\\u001b" not in text

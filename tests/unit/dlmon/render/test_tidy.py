@@ -23,11 +23,11 @@ from dlmon.records import (
     Trainer,
 )
 from dlmon.render.files import ReportError
-from dlmon.render.tidy import TABLES, csv_lines, json_lines
+from dlmon.render.tidy import TABLES, csv_lines, json_lines, rows_of
 
 
 def table(paths, name=None):
-    text = "".join(csv_lines(paths, name))
+    text = "".join(csv_lines(rows_of(paths, name)))
     return list(csv.DictReader(io.StringIO(text)))
 
 
@@ -101,7 +101,7 @@ def test_samples_are_empty_where_a_script_s_batches_have_no_known_size(tmp_path)
     (row,) = table([path])
     assert (row["samples_per_second"], row["samples_per_second_band"]) == ("", "")
     assert float(row["step_ms_median"]) == 20.0
-    (row,) = json.loads("".join(json_lines([path], "samples")))[:1]
+    (row,) = json.loads("".join(json_lines(rows_of([path], "samples"))))[:1]
     assert row["samples"] is row["samples_per_second"] is None
 
 
@@ -174,5 +174,5 @@ def test_a_row_of_metrics_is_a_value_with_its_time_and_epoch(tmp_path, log, reco
     (row,) = table([write_log(tmp_path, [records[0], evaluation], "evaluated")], "metrics")
     assert (row["phase"], row["epoch"], row["value"]) == ("evaluation", "", "0.7")
     for name in TABLES:
-        of_json, of_csv = json.loads("".join(json_lines([log], name))), table([log], name)
+        of_json, of_csv = json.loads("".join(json_lines(rows_of([log], name)))), table([log], name)
         assert (len(of_json), list(of_json[0])) == (len(of_csv), list(of_csv[0]))

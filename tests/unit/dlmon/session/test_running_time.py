@@ -26,7 +26,7 @@ from dlmon.records import (
     StepParts,
     Suspended,
 )
-from dlmon.render.tidy import csv_lines
+from dlmon.render.tidy import csv_lines, rows_of
 from dlmon.session.machine_history import WAS_SUSPENDED
 from dlmon.session.replay import ReplaySource
 from dlmon.session.running_time import RunningTime
@@ -238,7 +238,7 @@ def test_a_table_has_the_running_time(tmp_path):
     records = script_session(seconds=10)
     log = suspended(records, [(records[0].t + 5 * SECOND + 3 * MS, 50 * SECOND)])
     paths = [write_log(tmp_path / name, of) for name, of in (("a", records), ("b", log))]
-    tables = [list(csv_lines([path], "batches")) for path in paths]
+    tables = [list(csv_lines(rows_of([path], "batches"))) for path in paths]
     assert tables[0] == tables[1]
 
 

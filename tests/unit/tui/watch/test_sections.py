@@ -9,7 +9,7 @@ from fakes.states import STATES
 from dlmon.records import Gpu, GpuFacts, Machine, MachineFacts, Process
 from dlmon.session.machine_history import MachineHistory
 from tui.machine.view import MachineView
-from tui.watch.detail_screens import MachineDetail, _troubles, sections
+from tui.watch.detail_screens import MachineDetail, _troubles, sections, why_unknown
 
 
 def view_of(name):
@@ -42,10 +42,10 @@ def test_no_reading_is_unknown_without_a_word(name):
     facts = GpuFacts(0, "RX", vendor="amd") if name in OF_AMD else None
     section = section_of(missing, facts)
     if name not in ("power_limit_w", "energy_j"):
-        assert reason in section.unknown, name
+        assert reason in why_unknown(section.figures), name
     unexplained = section_of(replace(missing, why={}), facts)
     if name not in ("power_limit_w", "energy_j"):
-        assert "no reading" in unexplained.unknown, name
+        assert "no reading" in why_unknown(unexplained.figures), name
 
 
 OF_AMD = ("junction_c", "memory_c", "gtt_used_mib")
@@ -91,8 +91,8 @@ def test_where_nobody_uses_a_gpu_or_that_is_not_known_it_is_said():
 def test_what_is_unknown_for_one_reason_is_shown_together():
     why = dict.fromkeys(("fan_pct", "ecc_corrected", "ecc_uncorrected"), "not supported")
     section = section_of(Gpu(0, 50, why={**why, "nvlinks": "denied"}))
-    assert section.unknown["not supported"] == "fan, ECC"
-    assert section.unknown["denied"] == "NVLinks"
+    assert why_unknown(section.figures)["not supported"] == "fan, ECC"
+    assert why_unknown(section.figures)["denied"] == "NVLinks"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_is_unknown_for_one_reason_is_shown_together():
 def test_a_gpu_that_shows_nothing_has_its_reason_alone(state, problem):
     section, *_ = sections(view_of(state))
     assert section.problem == problem
-    assert section.unknown == {}
+    assert why_unknown(section.figures) == {}
     assert not {figure.label for figure in section.figures} - {"energy", "to try"}
 
 

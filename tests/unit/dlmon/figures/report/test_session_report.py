@@ -24,7 +24,7 @@ from dlmon.records import (
 )
 from dlmon.render.html import html_of
 from dlmon.render.markdown import markdown_of
-from dlmon.render.tidy import OPERATIONS, json_lines
+from dlmon.render.tidy import OPERATIONS, json_lines, rows_of
 
 
 def only(path, full=False):
@@ -63,7 +63,7 @@ def test_a_profile_has_a_table_of_operations_or_says_why_not(tmp_path):
     assert (first["steps"], first["file"]) == (5, "profile-1.json.gz")
     assert first["operations"][0]["device_us"] == 40_000
     assert second["operations"] is None
-    (row,) = json.loads("".join(json_lines([path], OPERATIONS)))
+    (row,) = json.loads("".join(json_lines(rows_of([path], OPERATIONS))))
     assert (row["operation"], row["host_ms"], row["device_ms"]) == ("aten::mm|<b>", 1.5, 40.0)
 
 

@@ -86,9 +86,9 @@ def test_a_clock_never_goes_back_and_stands_still_in_a_suspension(suspensions):
         assert clock.suspended_ns == suspended_ns
 
 
-def of_one_suspension() -> RunningTime:
+def of_one_suspension(begin: int = 10 * SECOND, until: int = 40 * SECOND) -> RunningTime:
     clock = RunningTime()
-    clock.add(Suspended(10 * SECOND, 40 * SECOND))
+    clock.add(Suspended(begin, until))
     return clock
 
 

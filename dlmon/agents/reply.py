@@ -71,9 +71,10 @@ def reply_text(reply: Reply, host: str | None = None) -> str:
     return answer(bisect_right(counts, MOST_BYTES, key=lambda count: len(answer(count).encode())))
 
 
-def error_text(sentence: str, ask_next: Sequence[str] = ("sessions()",)) -> str:
+def error_text(sentence: str) -> str:
     """Return the answer to a question that can't be answered."""
-    return json.dumps({"error": clean(sentence, _LONGEST_LINE), "ask_next": ask_next}, indent=1)
+    error = {"error": clean(sentence, _LONGEST_LINE), "ask_next": ("sessions()",)}
+    return json.dumps(error, indent=1)
 
 
 def _as_json(

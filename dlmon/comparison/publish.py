@@ -31,15 +31,12 @@ from dlmon.system.files import read_regular
 from dlmon.system.private_files import FILE_MODE, make_private_folder
 
 
-def write_published_row(
-    run: RunFigures, name: str, path: Path | None = None, epochs: int | None = None
-) -> Path:
+def write_published_row(run: RunFigures, name: str, epochs: int | None = None) -> Path:
     """Add the time of a run to the user's own reference figures; return their file.
 
     Args:
         run: a run that is over.
         name: the name for its device.
-        path: the file; the usual one if None.
         epochs: the epochs of a whole run of its workload, if known.
 
     Raises:
@@ -47,7 +44,7 @@ def write_published_row(
             file already; or the file is wrong or can't be written.
     """
     try:
-        path = path or own_published_path()
+        path = own_published_path()
     except RuntimeError:
         raise PublishedError("there is no home directory: set DLMON_PUBLISHED") from None
     cells, before = _cells_of(run, name, epochs), ""

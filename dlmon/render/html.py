@@ -11,6 +11,7 @@ from base64 import b64encode
 
 from markupsafe import Markup
 
+from dlmon import __version__
 from dlmon.figures.report.curves import chart_json
 from dlmon.figures.report.report import Report
 from dlmon.figures.sections import Bar, Bars
@@ -40,6 +41,7 @@ def html_of(report: Report) -> str:
         .get_template("report.html")
         .render(
             report=report,
+            version=__version__,
             policy=policy,
             style=Markup(style),
             scripts=[Markup(script) for script in scripts],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from dlmon import __version__
 from dlmon.figures.report.report import Report
 from dlmon.figures.sections import (
     Bars,
@@ -35,7 +36,7 @@ _MOST_EPOCHS = 20
 def markdown_of(report: Report) -> str:
     """Return a report as Markdown."""
     parts = [part for section in report.sections for part in written(section)]
-    parts.append(f"Made by dlmon {inline(report.version)}.")
+    parts.append(f"Made by dlmon {inline(__version__)}.")
     return "\n\n".join(parts) + "\n"
 
 

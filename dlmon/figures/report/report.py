@@ -32,7 +32,6 @@ class Report:
         marks: moments on the time axis, if there is a single session.
         together: the figures of several sessions side by side; None for one.
         compared: the comparisons of the first side with the others.
-        version: the version of dlmon.
     """
 
     sessions: tuple[SessionReport, ...]
@@ -43,7 +42,6 @@ class Report:
     marks: tuple[TimeMark, ...]
     together: Table | None
     compared: tuple[Compared, ...] = ()
-    version: str = __version__
 
     @property
     def title(self) -> str:
@@ -70,7 +68,7 @@ class Report:
     def as_json(self) -> dict[str, Any]:
         """Return the report as JSON, with the numbers of its charts."""
         return {
-            "dlmon": self.version,
+            "dlmon": __version__,
             "sessions": [session.as_json for session in self.sessions],
             "comparisons": [c.as_json for c in self.compared if c.as_json is not None],
             "sweeps": [sweep.as_json for sweep in self.sweeps],

@@ -119,7 +119,7 @@ def describe_sides(it: RunComparison, anyway: bool = True) -> Iterator[Section]:
     if not is_refused:
         table = figure_table(it)
         yield table
-        same = _same_rows(it)
+        same = _own_rows(it, filter(is_same, _shown_figures(it)))
         yield from [Figures(SAME, same, in_columns=True)] * bool(same)
         yield from note([*legends(table), *notes(it)])
         yield from note(_doubts_of_figures(it), "warning")
@@ -232,11 +232,6 @@ def is_same(figure: ComparedFigure) -> bool:
         return base == new or is_close
     # A certain change may be too small to be written.
     return ratio.is_significant and verdicts.change(ratio.value) == "1.000×"
-
-
-def _same_rows(comparison: RunComparison) -> tuple[Row, ...]:
-    """Return the figures that are the same in both sides."""
-    return _own_rows(comparison, filter(is_same, _shown_figures(comparison)))
 
 
 def _own_rows(it: RunComparison, figures: Iterable[ComparedFigure]) -> tuple[Row, ...]:
@@ -392,11 +387,16 @@ def verdict(comparison: RunComparison) -> str:
     factor = throughput.ratio or throughput.why or "a side has no throughput"
     if not isinstance(factor, Ratio):
         return verdicts.verdict(factor, "base")
-    unsure = "the runs of a side do not differ at all"
-    if min(throughput.runs) == 1:
-        unsure = "1 run each" if throughput.runs == (1, 1) else "1 run on a side"
+    unsure = _one_run_text(throughput) or "the runs of a side do not differ at all"
     base = f"base in {comparison.base[0].throughput_unit}"
     return verdicts.verdict(factor, base, unsure, subject="new is ")
+
+
+def _one_run_text(figure: ComparedFigure) -> str:
+    """Say that a side, or each, has a single run; empty if both have several."""
+    if min(figure.runs) > 1:
+        return ""
+    return "1 run each" if figure.runs == (1, 1) else "1 run on a side"
 
 
 def _cause(comparison: RunComparison) -> list[str]:
@@ -443,15 +443,19 @@ def advice(comparison: RunComparison) -> list[str]:
 
 def legends(table: Table) -> list[str]:
     """Explain the signs that a table has."""
-    signs = {row[_CHANGE][:1] for row in table.rows if "new/base" in table.headings}
+    signs = _signs_of(table)
     return [f"{sign} {meaning}" for sign, meaning in LEGENDS.items() if sign in signs]
+
+
+def _signs_of(table: Table) -> set[str]:
+    return {row[_CHANGE][:1] for row in table.rows if "new/base" in table.headings}
 
 
 def signs_text(comparison: RunComparison) -> str:
     """Return the meaning of the signs of a table in a few words: ~ not significant."""
-    said = " ".join(legends(figure_table(comparison)))
+    signs = _signs_of(figure_table(comparison))
     short = {NOT_SIGNIFICANT: "not significant", NOT_TESTED: "not tested"}
-    return "  ".join(f"{s} {text}" for s, text in short.items() if f"{s} {LEGENDS[s]}" in said)
+    return "  ".join(f"{sign} {text}" for sign, text in short.items() if sign in signs)
 
 
 def verdict_in_short(comparison: RunComparison) -> str:
@@ -524,10 +528,9 @@ def notes(comparison: RunComparison) -> list[str]:
     if ratio and ratio.basis is Basis.LIKE_RUNS and not verdicts.is_unknown(ratio):
         texts.append("how runs differ is taken from other runs of the same conditions here")
     if ratio is not None and ratio.basis is Basis.WITHIN_RUNS:
-        each = "1 run each" if comparison.throughput.runs == (1, 1) else "1 run on a side"
         texts.append(
-            f"{each}: the interval of the verdict shows how steady each run was, not how much "
-            "runs differ"
+            f"{_one_run_text(comparison.throughput)}: the interval of the verdict shows how steady "
+            "each run was, not how much runs differ"
         )
     if not metrics and all(run.data == "synthetic" for run in runs):
         texts.append("the loss is not compared: the data is synthetic")
@@ -576,11 +579,11 @@ def _figure_json(figure: ComparedFigure) -> dict[str, Any]:
     return {
         "base": figure.base,
         "new": figure.new,
-        "change_pct": None if ratio is None else _change_pct(ratio.value),
-        "low_pct": None if ratio is None else _change_pct(ratio.low),
-        "high_pct": None if ratio is None else _change_pct(ratio.high),
-        "p": None if ratio is None else ratio.p,
-        "basis": None if ratio is None else ratio.basis,
+        "change_pct": _change_pct(ratio and ratio.value),
+        "low_pct": _change_pct(ratio and ratio.low),
+        "high_pct": _change_pct(ratio and ratio.high),
+        "p": ratio and ratio.p,
+        "basis": ratio and ratio.basis,
         "significant": ratio is not None and ratio.is_significant,
         "runs": list(figure.runs),
         "why": figure.why,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -467,18 +467,15 @@ def _search(sweep: Sweep) -> list[str]:
         return []
     refused = sizes.refused.get(sizes.too_large or 0)
     if refused is None:
-        largest = f"batch {sizes.largest} still fits, and larger ones were not tried"
+        fits = "still fits, and larger ones were not tried"
     elif refused.status == RunStatus.OUT_OF_MEMORY:
-        largest = f"batch {sizes.largest} is the largest that fits: memory ran out at"
-        largest = f"{largest} {sizes.too_large}"
+        fits = f"is the largest that fits: memory ran out at {sizes.too_large}"
     else:
-        largest = f"batch {sizes.largest} is the largest that ran: {sizes.too_large} "
-        largest += f"{refused.status}, {refused.reason}"
+        fits = f"is the largest that ran: {sizes.too_large} {refused.status}, {refused.reason}"
     rate = units.rate(sizes.fitting[sizes.enough].samples_per_second or 0.0)
-    grows = "the throughput no longer grows"
-    if sizes.enough == sizes.largest:
-        grows = "the throughput still grows"
-    return [largest, f"{grows} at batch {sizes.enough}: {rate} samples/s (1 run each)"]
+    grows = "still" if sizes.enough == sizes.largest else "no longer"
+    found = f"the throughput {grows} grows at batch {sizes.enough}: {rate} samples/s"
+    return [f"batch {sizes.largest} {fits}", f"{found} ({_RUN_ONCE})"]
 
 
 def in_short(sentences: Sequence[str], most: int) -> list[str]:
@@ -564,7 +561,7 @@ def _scaling(rows: Sequence[CombinationRow], plan: Plan) -> list[str]:
     for index, scaling in scaling_of(rows).items():
         ratio, varied = scaling.speed_up, dict(by_index[index].combination.varied)
         devices, fewest = varied.pop(DEVICES), scaling.base.combination.varied[DEVICES]
-        parts = ["1 run each"] if plan.repeats == 1 else []
+        parts = [_RUN_ONCE] if plan.repeats == 1 else []
         if ratio.low is not None and ratio.high is not None:
             parts.insert(0, f"{units.ratio(ratio.low)} to {units.ratio(ratio.high)}")
         certainty = ", ".join(parts)
@@ -788,16 +785,7 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         ),
         Note(tuple(as_sentence(text, sides) for text in findings(sweep)), "verdict"),
     ]
-    if plan.pairs is not None:
-        sections += pair_sections(sweep)
-    for workload in plan.workloads if plan.pairs is None else ():
-        chart = picture_of(sweep, workload)
-        if chart is not None:
-            sections.append(replace(chart, title=f"{workload}: {chart.title}"))
-        else:
-            sections.append(_bars(sweep, workload))
-    if plan.pairs is None:
-        sections.append(replace(sweep_table(sweep), heading="All combinations"))
+    sections += _combination_sections(sweep) if plan.pairs is None else pair_sections(sweep)
     if options:
         sections.append(Note((f"All with {in_words(options)}.",)))
     as_json = sweep_json(header, sweep, str(path), name)
@@ -809,6 +797,17 @@ def sweep_report(path: Path, full: bool = False) -> SweepReport:
         sections=with_texts(tuple(sections), redaction.text),
         as_json=redaction.value(as_json),
     )
+
+
+def _combination_sections(sweep: Sweep) -> Iterator[Section]:
+    """Yield a chart, or else bars, for each workload, and a table of all combinations."""
+    for workload in sweep.plan.workloads:
+        chart = picture_of(sweep, workload)
+        if chart is None:
+            yield _bars(sweep, workload)
+        else:
+            yield replace(chart, title=f"{workload}: {chart.title}")
+    yield replace(sweep_table(sweep), heading="All combinations")
 
 
 def _read_changed(sweep: Sweep) -> None:

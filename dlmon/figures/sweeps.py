@@ -724,9 +724,8 @@ def _typical_result(row: CombinationRow) -> Result | None:
 
 def resumed_by(sweep: str, directory: Path | None = None, usual: Path | None = None) -> str:
     """Return the command that resumes a sweep, with its log directory unless that is usual."""
-    return (
-        f"dlmon sweep --resume {sweep}{location_options(None if directory == usual else directory)}"
-    )
+    options = location_options(None if directory == usual else directory)
+    return f"dlmon sweep --resume {sweep}{options}"
 
 
 def left_text(sweep: Sweep) -> str | None:

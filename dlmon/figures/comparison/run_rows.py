@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import field, replace
-from operator import itemgetter
 
 from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
 from dlmon.comparison.compared_run import BACKEND, RunFigures, cpus_of
@@ -116,21 +115,21 @@ class Comparison:
     @property
     def nearest(self) -> ComparisonRow | None:
         """The published row of this device, else that of the nearest figure; None without any."""
-        return self._nearest_to(self.this)[0]
+        found = self._nearest_to(self.this)
+        return found and found[0]
 
-    def _nearest_to(
-        self, this: ComparisonRow | None
-    ) -> tuple[ComparisonRow, Ratio] | tuple[None, None]:
+    def _nearest_to(self, this: ComparisonRow | None) -> tuple[ComparisonRow, Ratio] | None:
         """Return the published row to compare a row with, and its factor; None without any."""
         is_steady = self.snapshot.samples_per_second is not None
         published = (row for row in self.rows if row.kind == "published")
         factors = ((row, beside(this, row, is_steady)) for row in published)
-        rows = [
-            (not self._is_of_this_device(row), abs(math.log(factor.value)), row, factor)
-            for row, factor in factors
-            if isinstance(factor, Ratio)
-        ]
-        return min(rows, key=itemgetter(0, 1))[2:] if rows else (None, None)
+        found = ((row, factor) for row, factor in factors if isinstance(factor, Ratio))
+
+        def distance(pair: tuple[ComparisonRow, Ratio]) -> tuple[bool, float]:
+            row, factor = pair
+            return not self._is_of_this_device(row), abs(math.log(factor.value))
+
+        return min(found, key=distance, default=None)
 
     def _is_of_this_device(self, row: ComparisonRow) -> bool:
         return units.device(device_text(self.snapshot)).endswith(units.device(row.label))
@@ -196,12 +195,12 @@ class Comparison:
 
     def _already_slower(self) -> str:
         """Say that this run is slower even without the part that it lacks; empty if it isn't."""
-        row, factor = self._nearest_to(self._whole)
-        if (
-            row is None
-            or factor is None
-            or (most := factor.high or factor.value) > 1 - NOTICEABLE_CHANGE
-        ):
+        found = self._nearest_to(self._whole)
+        if found is None:
+            return ""
+        row, factor = found
+        most = factor.high or factor.value
+        if most > 1 - NOTICEABLE_CHANGE:
             return ""
         # It is a bound, so further digits say nothing; 1.02 must not become 1.
         unit = 0.1 if most < 0.5 else 0.01
@@ -210,13 +209,13 @@ class Comparison:
 
     def far_slower(self) -> str:
         """Say that this run is many times slower than its device as published; empty if not."""
-        row, factor = self._nearest_to(self._whole)
-        if row is None or factor is None or not self._is_of_this_device(row):
+        found = self._nearest_to(self._whole)
+        if found is None or not self._is_of_this_device(found[0]):
             return ""
-        is_far = (factor.high or factor.value) <= 1 / MANY_TIMES
+        most = found[1].high or found[1].value
         # A screen names the device above it.
         text = self.against_nearest().partition(" (")[0]
-        return "".join(text.partition(" published")[:2]) if is_far else ""
+        return "".join(text.partition(" published")[:2]) if most <= 1 / MANY_TIMES else ""
 
     def against_before(self) -> str:
         """Compare in words with the run before, and say how its arguments differ."""

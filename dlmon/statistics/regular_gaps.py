@@ -33,7 +33,12 @@ class LongStep(NamedTuple):
 
     number: int
     took_us: int
-    batches: int = 1
+    batches: int
+
+    @property
+    def together_us(self) -> int:
+        """The time of all of its batches."""
+        return self.took_us * self.batches
 
 
 class RegularSteps(NamedTuple):
@@ -67,8 +72,8 @@ class RegularGaps:
     summarised_us: int = 0
     """The time of these beyond that of usual steps."""
     _begin: int = 0
-    _recent: list[tuple[int, int, int]] = field(default_factory=list)
-    """The newest long steps that are in no series: number, duration, batches that share it."""
+    _recent: list[LongStep] = field(default_factory=list)
+    """The newest long steps that are in no series."""
     _series: list[tuple[int, int, int]] = field(default_factory=list)
     """The series: number of the first step, distance between steps, number of the last step."""
     _kept_of_warm_up: list[tuple[LongStep, int]] = field(default_factory=list)
@@ -103,24 +108,19 @@ class RegularGaps:
             by_time = sorted(self._kept_of_warm_up, key=lambda entry: entry[0].took_us)
             self._kept_of_warm_up = sorted(by_time[-_MOST_OF_WARM_UP:])
 
-    def add(self, number: int, took_us: int, batches: int = 1) -> None:
-        """Add a long step.
-
-        Args:
-            number: of the step in the session.
-            took_us: the time of each of its batches.
-            batches: the number of batches that ended together and share their time.
-        """
-        if self.is_expected(number, took_us * batches):
-            self._add_regular(number, took_us, batches)
+    def add(self, step: LongStep) -> None:
+        """Add a long step."""
+        if self.is_expected(step.number, step.together_us):
+            self._add_regular(step)
             return
+        least_us, most_us = step.took_us / _ALIKE, step.took_us * _ALIKE
         alike = [
-            step
-            for step in self._recent
-            if took_us / _ALIKE <= step[1] <= took_us * _ALIKE and step[0] >= self._begin
+            number
+            for number, took_us, _ in self._recent
+            if least_us <= took_us <= most_us and number > self._begin
         ]
-        self._recent = [*self._recent, (number, took_us, batches)][-_RECENT:]
-        numbers = [self._begin, *(step[0] for step in alike if step[0] != self._begin), number]
+        self._recent = [*self._recent, step][-_RECENT:]
+        numbers = [self._begin, *alike, step.number]
         every = numbers[-1] - numbers[-2]
         least = _IN_A_ROW if every >= _SHORT_PERIOD else _IN_A_ROW_OF_SHORT
         in_a_row = numbers[-least:]
@@ -128,13 +128,13 @@ class RegularGaps:
             return
         if any(after - before != every for before, after in pairwise(in_a_row)):
             return
-        regular = [step for step in self._recent if step[0] in in_a_row]
-        self._recent = [step for step in self._recent if step not in regular]
-        first = regular[0][0]
+        regular = [long for long in self._recent if long.number in in_a_row]
+        self._recent = [long for long in self._recent if long not in regular]
+        first = regular[0].number
         self._series = [*self._series, (first, every, first)][-_MOST_SERIES:]
         self._mean_us = 0.0
-        for step in regular:
-            self._add_regular(*step)
+        for long in regular:
+            self._add_regular(long)
         self._add_of_warm_up(every)
 
     def _add_of_warm_up(self, every: int) -> None:
@@ -142,8 +142,8 @@ class RegularGaps:
         remaining, most_us = [], _TOO_LONG * self._mean_us
         least_us = self._mean_us / _TOO_LONG
         for step, place in self._kept_of_warm_up:
-            took_us = step.took_us * step.batches
-            if place and place % every == self._residue and least_us <= took_us <= most_us:
+            fits = place and place % every == self._residue
+            if fits and least_us <= step.together_us <= most_us:
                 self._series.append((step.number, every, step.number))
                 self.of_warm_up.add(Counter({step.took_us: step.batches}))
             else:
@@ -151,8 +151,8 @@ class RegularGaps:
         self._kept_of_warm_up = remaining
         self._series.sort()
 
-    def add_summary(self, first: int, count: int, stalls: int, stalled_us: int) -> int:
-        """Add summarised batches, and return how many of the long ones were regular.
+    def add_summary(self, first: int, count: int, stalls: int, stalled_us: int) -> None:
+        """Add summarised batches, and count how many of the long ones were regular.
 
         Args:
             first: the number of the first batch.
@@ -161,15 +161,13 @@ class RegularGaps:
             stalled_us: the time of the long ones beyond that of usual steps.
         """
         if not self._series or not stalls:
-            return 0
+            return
         begin, every, last = self._series[-1]
         expected = (first + count - 1 - last) // every
-        if first <= last or not 0 < expected <= stalls:
-            return 0
-        self._series[-1] = begin, every, last + expected * every
-        self.summarised += expected
-        self.summarised_us += stalled_us * expected // stalls
-        return expected
+        if first > last and 0 < expected <= stalls:
+            self._series[-1] = begin, every, last + expected * every
+            self.summarised += expected
+            self.summarised_us += stalled_us * expected // stalls
 
     def is_expected(self, number: int, took_us: int) -> bool:
         """Return whether a step of this duration is the next regular one."""
@@ -180,7 +178,8 @@ class RegularGaps:
             return number - last == every
         return (number - self._begin) % every == self._residue
 
-    def _add_regular(self, number: int, took_us: int, batches: int) -> None:
+    def _add_regular(self, step: LongStep) -> None:
+        number = step.number
         first, every, last = self._series[-1]
         if last < self._begin <= number:
             # The series goes on in another epoch.
@@ -188,6 +187,6 @@ class RegularGaps:
         else:
             self._series[-1] = first, every, number
         self._residue = (number - self._begin) % every
-        together_us = took_us * batches
-        self._mean_us += (together_us - self._mean_us) / 8 if self._mean_us else together_us
-        self.histogram.add(Counter({took_us: batches}))
+        beyond_us = step.together_us - self._mean_us
+        self._mean_us += beyond_us / 8 if self._mean_us else beyond_us
+        self.histogram.add(Counter({step.took_us: step.batches}))

@@ -240,7 +240,7 @@ class SteadyState(SteadyBatches):
         self.regular.begin_at(number - first)
         self._count_steps_since(counted_steps)
         for step in _steps_of(picked.warm_up_us, number, dt_us, per_execution):
-            if (wait_us or 0) <= step.took_us * step.batches / 2:
+            if (wait_us or 0) <= step.together_us / 2:
                 self.regular.keep_of_warm_up(step)
         steady_us, sizes = picked.dt_us, picked.samples
         if not steady_us or not self.batch_size:
@@ -314,7 +314,7 @@ class SteadyState(SteadyBatches):
             # They waited for data: that isn't part of the loop, however regular it is.
             return
         for step in _steps_of(long_us, number, dt_us, per_execution):
-            self.regular.add(*step)
+            self.regular.add(step)
 
     def _count_steps_since(self, counted_steps: bool) -> None:
         """Count each batch so far as one step, if steps are counted only from now on."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from dlmon.records import Throughput, Word
 from dlmon.records.record import record
@@ -96,7 +97,7 @@ class Ratio:
 
 def geometric_mean(values: Sequence[float]) -> float:
     """Return the geometric mean of positive values."""
-    return _exp(_mean([math.log(value) for value in values]))
+    return _exp(fmean(map(math.log, values)))
 
 
 def run_spread(groups: Iterable[Sequence[float]]) -> Error | None:
@@ -143,7 +144,7 @@ def ratio_of(
     if not base or not new or not all(0 < value < math.inf for value in (*base, *new)):
         return None
     logs = [[math.log(value) for value in side] for side in (base, new)]
-    off = _mean(logs[1]) - _mean(logs[0])
+    off = fmean(logs[1]) - fmean(logs[0])
     if len(base) > 1 and len(new) > 1:
         return _ratio(off, _welch(*logs), Basis.RUNS)
     errors = [error for error in within if error is not None]
@@ -187,10 +188,6 @@ def _exp(value: float) -> float:
     return math.exp(min(value, 700.0))
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def _squares(values: Sequence[float]) -> float:
-    mean = _mean(values)
+    mean = fmean(values)
     return math.fsum((value - mean) ** 2 for value in values)

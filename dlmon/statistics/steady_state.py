@@ -385,7 +385,7 @@ class SteadyState(SteadyBatches):
         ]
         median = weighted_quantile(rates, 0.5)
         deviations = sorted((abs(rate - median), count) for rate, count in rates)
-        mean = self._steady_samples / (self._steady_us / 1e6)
+        mean = self._steady_samples / self.seconds
         error, band = self.blocks.relative_error(), self.relative_band()
         return Throughput(
             median=_rounded(median),
@@ -507,4 +507,4 @@ class SteadyState(SteadyBatches):
         band = self.relative_band()
         if band is None:
             return None
-        return min(band * math.sqrt(self._steady_us / 1e6 * span_s), span_s)
+        return min(band * math.sqrt(self.seconds * span_s), span_s)

@@ -82,17 +82,15 @@ class SessionAlerts:
         self._write(alert)
         settings, name = self._settings, read_label(self._path).name
         about = About.of(self._session.header, self._path, name, settings.host)
-        details = self._details() if settings.detail == "full" else None
-        self._sender.put(message_of(alert, about, settings.detail, details))
+        self._sender.put(message_of(alert, about, settings.detail, self._details()))
 
     def _details(self) -> dict[str, Any]:
         header = self._session.header
-        lines = [line.text for line in self._session.last_output(_LINES)]
         return {
             "command": list(header.command or ()),
             "directory": header.directory,
             "log": str(self._path),
-            "output": lines,
+            "output": [line.text for line in self._session.last_output(_LINES)],
         }
 
     def _failed(self, sentence: str) -> None:

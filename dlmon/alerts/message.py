@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
 
 from dlmon.alerts.alert_settings import Address, Service
-from dlmon.log.folder import LogError, location_options, log_directory, log_directory_of
+from dlmon.log.folder import location_options, unusual_directory_of
 from dlmon.records import Alert, AlertEvent, SessionHeader
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
@@ -67,13 +67,10 @@ class About:
 
 
 def _unusual_folder(log: Path) -> str | None:
-    """Return the log directory that holds `log`; None for the default one."""
-    folder = log_directory_of(log)
-    with contextlib.suppress(LogError):  # there is no default
-        if folder == log_directory():
-            return None
+    """Return the log directory that holds `log`, below ~ if it can; None for the default one."""
+    folder = unusual_directory_of(log)
     with contextlib.suppress(RuntimeError, ValueError):  # no home, or outside it
-        return f"~/{folder.relative_to(Path.home())}"
+        return folder and f"~/{folder.relative_to(Path.home())}"
     return str(folder)
 
 

@@ -182,24 +182,16 @@ class Sender:
         for queue in self._queues:
             queue.put(message)
 
-    def close(self) -> None:
-        """Start to send all waiting messages; `is_done` says when they are sent."""
-        for queue in self._queues:
-            queue.close()
-
     async def finish(self, hurry: asyncio.Event | None = None) -> bool:
         """Send all waiting messages within `CLOSE_S`, or until `hurry`; return whether all were."""
-        self.close()
+        for queue in self._queues:
+            queue.close()
         end_at = time.monotonic() + CLOSE_S
-        while not self.is_done and time.monotonic() < end_at:
-            if hurry is not None and hurry.is_set():
+        while not (is_done := all(queue.is_done for queue in self._queues)):
+            if time.monotonic() >= end_at or (hurry is not None and hurry.is_set()):
                 break
             await asyncio.sleep(_LOOK_S)
-        return self.is_done
-
-    @property
-    def is_done(self) -> bool:
-        return all(queue.is_done for queue in self._queues)
+        return is_done
 
 
 # ---- by HTTP ----

@@ -5,6 +5,7 @@ A log is a JSON Lines file with one writer and any number of readers.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -76,6 +77,14 @@ def is_trace(name: str) -> bool:
 def log_directory_of(path: Path) -> Path:
     """Return the log directory of the log at `path`."""
     return path.parent.parent
+
+
+def unusual_directory_of(path: Path) -> Path | None:
+    """Return the log directory of the log at `path`; None for the default one."""
+    directory = log_directory_of(path)
+    with contextlib.suppress(LogError):  # there is no default
+        return None if directory == log_directory() else directory
+    return directory
 
 
 def id_of(path: Path) -> str:

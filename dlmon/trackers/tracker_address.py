@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlmon.log.folder import LogError, id_of, location_options, log_directory, log_directory_of
+from dlmon.log.folder import id_of, location_options, unusual_directory_of
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 
@@ -85,7 +84,5 @@ def address_of_tracker(text: str) -> TrackerAddress:
 
 def unsent_text(log: Path, to: str) -> str:
     """Return the sentence about a session of which not all was sent."""
-    options = location_options(log_directory_of(log))
-    with contextlib.suppress(LogError):  # there is no default
-        options = options if log_directory() != log_directory_of(log) else ""
+    options = location_options(unusual_directory_of(log))
     return f"not all was sent to {to}; dlmon export{options} {id_of(log)} --to {to} sends it later"

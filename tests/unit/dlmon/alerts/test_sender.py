@@ -1,5 +1,6 @@
 """Sending never waits, never asks too often, and says what it could not send, without secrets."""
 
+import asyncio
 import json
 import sys
 import threading
@@ -161,8 +162,7 @@ def test_one_place_that_hangs_holds_up_no_other_and_one_that_is_down_is_said(hoo
     eventually(lambda: quick.bodies, "the message at the other destination")
     assert quick.bodies[0]["text"] == "number 0"
     slow.released.set()
-    sender.close()
-    eventually(lambda: sender.is_done, "the end")
+    assert asyncio.run(sender.finish())
     assert any("127.0.0.1: connection refused" in why for why in said)
 
 

@@ -100,6 +100,11 @@ class MachineFacts:
     sees_every_process: bool | None = None
     why: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def usable_memory_mib(self) -> int | None:
+        """The control group's memory limit, else the machine's memory."""
+        return self.memory_limit_mib or self.memory_mib
+
 
 @record(frozen=True)
 class Cpu:

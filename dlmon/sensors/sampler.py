@@ -139,7 +139,7 @@ class Sampler:
         self._use_system_memory = {gpu.index for gpu in gpus if gpu.memory_kind == "system"}
         if not self._use_system_memory:
             return facts
-        total_mib = facts.memory_limit_mib or facts.memory_mib
+        total_mib = facts.usable_memory_mib
         filled = (
             replace(gpu, memory_mib=total_mib) if gpu.index in self._use_system_memory else gpu
             for gpu in gpus

@@ -172,7 +172,7 @@ class HostCard(GrowingLines):
             figure.label: figure
             for figure in (*cpu_figures(machine, facts), *memory_figures(machine, facts))
         }
-        total_mib = facts.memory_limit_mib or facts.memory_mib
+        total_mib = facts.usable_memory_mib
         used_mib = machine.memory.used_mib if machine.memory else None
         load = words.load_words(machine.cpu.load_1m if machine.cpu else None)
         label: TextRun = (" CPU ", MUTED)
@@ -368,7 +368,7 @@ class HostTable(SortedTable[HostSnapshot]):
         gpus = host.gpus[: cells - 2]
         count = words.free_words(host) if host.gpus else "no GPU"
         cpu, memory, facts = machine.cpu, machine.memory or Memory(), host.facts
-        in_use = _in_use(memory.used_mib, facts.memory_limit_mib or facts.memory_mib)
+        in_use = _in_use(memory.used_mib, facts.usable_memory_mib)
         pct = cpu.pct if cpu else None
         gpu_memory = _in_use(*words.gpu_memory_mib(host)) if host.gpus else ""
         users = fit(words.users_of(machine), _WHO) if self._has_users else ""

@@ -116,7 +116,7 @@ def cpu_reading(
         words = (f"{legend} {units.percent(view.run_pct(shared))}",)
     memory = memory_figures(machine, view.facts)[: 1 if with_memory else 0]
     memory = [replace(figure, label="mem") for figure in memory]
-    total_mib = view.facts.memory_limit_mib or view.facts.memory_mib
+    total_mib = view.facts.usable_memory_mib
     return TileReading(
         "CPU",
         "$chart-cpu",
@@ -287,7 +287,7 @@ def memory_reading(view: MachineView, shared: TimeAxis, axis: TimeAxis) -> TileR
     """Return the machine's memory in use."""
     machine, facts = view.machine_at(shared), view.facts
     in_use, *more = memory_figures(machine, facts)
-    top_mib = facts.memory_limit_mib or facts.memory_mib
+    top_mib = facts.usable_memory_mib
     is_known = view.history.latest is not None or facts.memory_mib is not None
     tree = machine.process if machine is not None else None
     run_mib = tree.rss_mib if tree is not None else None

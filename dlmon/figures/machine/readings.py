@@ -454,7 +454,7 @@ def memory_figures(
     machine: Machine | None, facts: MachineFacts, *, in_depth: bool = False
 ) -> list[Figure]:
     """Return memory, disk, network and swap, the most important first."""
-    total_mib = facts.memory_limit_mib or facts.memory_mib
+    total_mib = facts.usable_memory_mib
     if machine is None:
         return [memory_figure("memory", None, total_mib)]
     memory, disk = machine.memory or Memory(), machine.disk or Disk()
@@ -541,7 +541,7 @@ def identity(facts: MachineFacts) -> list[str]:
         parts.append(units.counted(facts.cores, "core"))
     if facts.cpu_limit is not None:
         parts.append(f"limited to {facts.cpu_limit:g}")
-    memory_mib = facts.memory_limit_mib or facts.memory_mib
+    memory_mib = facts.usable_memory_mib
     if memory_mib is not None:
         parts.append(units.gibibytes(memory_mib))
     parts += gpu_kinds(facts)
@@ -617,12 +617,11 @@ def load_figures(machine: Machine | None, facts: MachineFacts) -> list[Figure]:
     gpus = [gpu for gpu in machine.gpus or () if gpu.utilization_pct is not None]
     used_mib = total(gpu.memory_used_mib for gpu in gpus)
     size_mib = total(facts_of_gpu(facts, gpu.index).memory_mib for gpu in gpus)
-    of_system_mib = facts.memory_limit_mib or facts.memory_mib
     figures = []
     if cpu.pct is not None:
         figures.append(_utilization("CPU", cpu.pct))
     if memory.used_mib is not None:
-        figures.append(memory_figure("memory", memory.used_mib, of_system_mib))
+        figures.append(memory_figure("memory", memory.used_mib, facts.usable_memory_mib))
     if gpus:
         name = "GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         figures.append(_utilization(name, fmean(gpu.utilization_pct or 0 for gpu in gpus)))
@@ -649,7 +648,7 @@ def machine_line(machine: Machine, facts: MachineFacts | None = None) -> str:
     if machine.cpu is not None:
         parts.append(f"CPU {units.percent(machine.cpu.pct)}")
     if machine.memory is not None:
-        total_mib = facts.memory_limit_mib or facts.memory_mib if facts is not None else None
+        total_mib = facts.usable_memory_mib if facts is not None else None
         parts.append(f"memory {units.memory_in_use(machine.memory.used_mib, total_mib)}")
     for gpu in machine.gpus or ():
         power = "–" if gpu.power_w is None else f"{gpu.power_w:.0f} W"

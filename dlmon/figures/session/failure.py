@@ -89,8 +89,7 @@ def _last_readings(snapshot: Snapshot, learning: Learning) -> Iterator[str]:
     if is_memory and not has_said and (held := held_before(snapshot)):
         yield held
     if sample is not None and sample.memory is not None:
-        facts = snapshot.header.machine
-        total_mib = facts.memory_limit_mib or facts.memory_mib
+        total_mib = snapshot.header.machine.usable_memory_mib
         yield f"host memory {units.memory_in_use(sample.memory.used_mib, total_mib)}"
     if sample is not None and sample.process is not None:
         yield f"of it this run {units.gibibytes(sample.process.rss_mib)}"

@@ -53,7 +53,7 @@ def doing_rows(snapshot: Snapshot) -> tuple[StartRow, ...]:
             )
         )
     if tree.rss_mib is not None:
-        total_mib = machine.memory_limit_mib or machine.memory_mib
+        total_mib = machine.usable_memory_mib
         share = tree.rss_mib / total_mib if total_mib else 0.0
         held = f"this run {units.memory_in_use(tree.rss_mib, total_mib)}"
         rows.append(StartRow("memory", share, held, ""))

@@ -84,9 +84,7 @@ def _last_readings(snapshot: Snapshot, learning: Learning) -> Iterator[str]:
     if text := memory_text(snapshot):
         yield f"GPU memory {text}"
     # Without an explanation, the headline says what the GPU held.
-    has_said = not explain_out_of_memory(snapshot)
-    is_memory = result.failure == FailureKind.OUT_OF_MEMORY
-    if is_memory and not has_said and (held := held_before(snapshot)):
+    if explain_out_of_memory(snapshot) and (held := held_before(snapshot)):
         yield held
     if sample is not None and sample.memory is not None:
         total_mib = snapshot.header.machine.usable_memory_mib

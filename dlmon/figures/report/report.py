@@ -26,7 +26,7 @@ class Report:
     """The content of a report, without a format.
 
     Attributes:
-        names: the unique names of the sessions.
+        names: the names of the sessions.
         charts: throughput and hardware over time; several sessions are aligned at their starts.
         metrics: the charts of the metrics, the loss first.
         marks: moments on the time axis, if there is a single session.
@@ -140,14 +140,9 @@ def _side_name(names: Sequence[str]) -> str:
 
 
 def _names(reports: Sequence[SessionReport]) -> tuple[str, ...]:
-    """Return a unique name for each session: its title, with part of its id if needed."""
+    """Return a name for each session: its title, with the end of its id if several have it."""
     shared = Counter(report.title for report in reports)
-    titles = [r.title if shared[r.title] == 1 else f"{r.title} ({r.id[-4:]})" for r in reports]
-    shared = Counter(titles)
-    return tuple(
-        title if shared[title] == 1 else f"{title} #{number}"
-        for number, title in enumerate(titles, 1)
-    )
+    return tuple(r.title if shared[r.title] == 1 else f"{r.title} ({r.id[-4:]})" for r in reports)
 
 
 def _metric_texts(report: SessionReport, used_names: Container[str]) -> dict[str, str]:

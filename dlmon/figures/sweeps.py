@@ -366,12 +366,12 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
         rate = result.samples_per_second
         has_steps = metric == "ms_per_sample" and rate is not None and rate.unit == "steps/s"
         parts.append(f"{amount(metric, time)} {_UNITS['step_ms' if has_steps else metric]}")
-    if result.samples_per_second is not None:
-        rate = result.samples_per_second
-        parts.append(f"{units.rate(rate.mean)} {rate.unit}")
-        parts += tokens.band_text(result.tokens_per_second), share_text(result)
-    else:
+    if result.samples_per_second is None:
         parts.append(result.why.get("samples_per_second", ""))
+    else:
+        rate, in_tokens = result.samples_per_second, result.tokens_per_second
+        parts.append(f"{units.rate(rate.mean)} {rate.unit}")
+        parts += "" if in_tokens is None else units.throughput(in_tokens), share_text(result)
     return ", ".join(part for part in parts if part)
 
 

@@ -30,7 +30,6 @@ from dlmon.figures.session.phases import (
 )
 from dlmon.figures.session.progress import job_end_text
 from dlmon.figures.session.stack_lines import pause_cause
-from dlmon.figures.session.tokens import now_text
 from dlmon.launch.supervisor_process import SupervisorProcess
 from dlmon.log.folder import location_options
 from dlmon.log.label import read_label
@@ -384,7 +383,8 @@ def _progress_text(snapshot: Snapshot) -> str:
         parts.append(SUSPENDED)
     if snapshot.overdue_s is not None:
         parts.append(overdue_text(snapshot.overdue_s))
-    parts += filter(None, [units.rate_now(snapshot.samples_per_second_now), now_text(snapshot)])
+    rates_now = (snapshot.samples_per_second_now, snapshot.tokens_per_second_now)
+    parts += filter(None, map(units.rate_now, rates_now))
     if snapshot.seconds_per_epoch is not None:
         missing = missing_part(snapshot.seconds_per_epoch, snapshot.why)
         left_out = f" without {missing}" if missing else ""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dlmon.figures import units
 from dlmon.quantities import BY_KEY, TOKENS_PER_SECOND, value_of
-from dlmon.records import Throughput
 
 if TYPE_CHECKING:
     from dlmon.session.snapshot import Snapshot
@@ -14,20 +13,12 @@ if TYPE_CHECKING:
 UNIT = BY_KEY[TOKENS_PER_SECOND].unit
 
 
-def now_text(snapshot: Snapshot) -> str:
-    """Return the current throughput in tokens; empty if unknown."""
-    return units.rate_now(snapshot.tokens_per_second_now)
-
-
 def rate_text(snapshot: Snapshot) -> str:
     """Return the steady throughput in tokens without its interval, else the current one."""
     measured = snapshot.tokens_per_second
-    return now_text(snapshot) if measured is None else f"{units.rate(measured.mean)} {UNIT}"
-
-
-def band_text(measured: Throughput | None) -> str:
-    """Return a steady throughput in tokens with its interval; empty without one."""
-    return "" if measured is None else units.throughput(measured)
+    if measured is None:
+        return units.rate_now(snapshot.tokens_per_second_now)
+    return f"{units.rate(measured.mean)} {UNIT}"
 
 
 def shares_text(snapshot: Snapshot) -> str:

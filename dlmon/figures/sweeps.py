@@ -44,6 +44,7 @@ from dlmon.options.run_options import in_words, option_name
 from dlmon.records import Outcome, Result, RunStatus, SweepHeader, to_json
 from dlmon.records.record import record
 from dlmon.records.sanitize import clean
+from dlmon.records.words import STEPS_PER_S
 from dlmon.statistics.pairs import FIRST_PAIRS
 from dlmon.sweep.batch_search import next_size, sizes_of
 from dlmon.sweep.log import read_run_figures, read_sweep
@@ -359,17 +360,16 @@ def outcome_text(outcome: Outcome, metric: str) -> str:
     if outcome.status != RunStatus.COMPLETED or outcome.result is None:
         return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
     result = outcome.result
+    rate, in_tokens = result.samples_per_second, result.tokens_per_second
     parts = ["completed"]
     time = time_of(metric, result)
     if time is not None:
         # Without a known batch size, a throughput counts steps.
-        rate = result.samples_per_second
-        has_steps = metric == "ms_per_sample" and rate is not None and rate.unit == "steps/s"
+        has_steps = metric == "ms_per_sample" and rate is not None and rate.unit == STEPS_PER_S
         parts.append(f"{amount(metric, time)} {_UNITS['step_ms' if has_steps else metric]}")
-    if result.samples_per_second is None:
+    if rate is None:
         parts.append(result.why.get("samples_per_second", ""))
     else:
-        rate, in_tokens = result.samples_per_second, result.tokens_per_second
         parts.append(f"{units.rate(rate.mean)} {rate.unit}")
         parts += "" if in_tokens is None else units.throughput(in_tokens), share_text(result)
     return ", ".join(part for part in parts if part)

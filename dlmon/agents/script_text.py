@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
-from dlmon.comparison.arguments import arguments_of, is_secret
+from dlmon.comparison.arguments import arguments_of, is_secret, words_of
 from dlmon.figures import units
 from dlmon.figures.redact import Redaction
 from dlmon.log.label import Label
@@ -40,7 +40,6 @@ HIDDEN = "…"
 _HEAD, _MOST, _MOST_OUTPUT, _LONGEST = 9, 20_000, 60, 2_000
 _LONGEST_NAME, _MOST_UNUSUAL_WORDS, _LONGEST_DEVICE = 40, 2, 60
 _NAME = re.compile(r"[\w.:=/@%+~-]+", re.ASCII)
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # A name of these and two more words is no sentence: train_loss_epoch, load_batch.
 _USUAL = re.compile(
     r"acc|accuracy|auc|backward|batch|collate|data|dataset|epoch|error|eval|evaluate|fit|forward|"
@@ -201,7 +200,7 @@ def _is_name(text: str) -> bool:
     """Return whether a text is a name of few words, in which nobody can be told anything."""
     if len(text) > _LONGEST_NAME or _NAME.fullmatch(text) is None:
         return False
-    words = (word.lower() for word in _WORD.findall(text) if len(word) > 1)
+    words = (word for word in words_of(text) if len(word) > 1)
     return sum(_USUAL.fullmatch(word) is None for word in words) <= _MOST_UNUSUAL_WORDS
 
 

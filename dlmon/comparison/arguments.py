@@ -36,9 +36,14 @@ _OF_DATA = {"pad", "eos", "bos", "sep", "cls", "unk", "mask", "sort"}
 Words = Sequence[str]
 
 
+def words_of(name: str) -> list[str]:
+    """Return the words in a name such as trainLoss or train_loss, in small letters."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
 def is_secret(name: str) -> bool:
     """Return whether the name of an argument suggests a secret value."""
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = words_of(name)
     if not words or _SECRETS.intersection(words):
         return bool(words)
     return words[-1] in _SECRETS_LAST and not _OF_DATA.intersection(words[-2:-1])

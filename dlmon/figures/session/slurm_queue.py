@@ -78,26 +78,25 @@ def usage_text(job: SlurmJob, used: JobUsage) -> str:
     """Return the resources asked for and used: `8 CPUs, used 2.1; 64 GiB, used 9`."""
     parts = []
     if job.cpus is not None:
-        parts.append(_part(units.counted(job.cpus, "CPU"), "used", used.cpus, ".1f"))
+        cpus = "" if used.cpus is None else f", used {used.cpus:.1f}"
+        parts.append(units.counted(job.cpus, "CPU") + cpus)
     if job.memory_mib is not None:
-        mib = used.memory_mib
-        of_memory = None if mib is None else units.gibibytes(mib) if mib >= 1023.5 else _memory(mib)
-        parts.append(_part(_memory(job.memory_mib), "used", of_memory, ""))
+        text, mib = _memory(job.memory_mib), used.memory_mib
+        if mib is not None:
+            text += f", used {units.gibibytes(mib) if mib >= 1023.5 else _memory(mib)}"
+        parts.append(text)
     if job.gpus:
-        busy = None if used.gpu_busy_pct is None else units.percent(used.gpu_busy_pct)
-        parts.append(_part(units.counted(job.gpus, "GPU"), "busy", busy, ""))
+        pct = used.gpu_busy_pct
+        busy = "" if pct is None else f", busy {units.percent(pct)}"
+        parts.append(units.counted(job.gpus, "GPU") + busy)
     if job.time_limit_s is not None:
-        took = None if used.time_s is None else units.clock(used.time_s)
-        parts.append(_part(units.clock(job.time_limit_s), "took", took, ""))
+        took = "" if used.time_s is None else f", took {units.clock(used.time_s)}"
+        parts.append(units.clock(job.time_limit_s) + took)
     return "; ".join(parts)
 
 
 def _memory(mib: float) -> str:
     return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.4g} GiB"
-
-
-def _part(requested: str, verb: str, used: float | str | None, form: str) -> str:
-    return requested if used is None else f"{requested}, {verb} {used:{form}}"
 
 
 def slurm_rows(session: Session, wall_s: float | None) -> list[tuple[str, str]]:

@@ -69,8 +69,10 @@ class About:
 def _unusual_folder(log: Path) -> str | None:
     """Return the log directory that holds `log`, below ~ if it can; None for the default one."""
     folder = unusual_directory_of(log)
+    if folder is None:
+        return None
     with contextlib.suppress(RuntimeError, ValueError):  # no home, or outside it
-        return folder and f"~/{folder.relative_to(Path.home())}"
+        return f"~/{folder.relative_to(Path.home())}"
     return str(folder)
 
 

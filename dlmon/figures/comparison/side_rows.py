@@ -576,12 +576,12 @@ def sides_json(comparison: RunComparison) -> dict[str, Any]:
 
 def _figure_json(figure: ComparedFigure) -> dict[str, Any]:
     ratio = figure.ratio
+    values = (None, None, None) if ratio is None else (ratio.value, ratio.low, ratio.high)
+    names = ("change_pct", "low_pct", "high_pct")
     return {
         "base": figure.base,
         "new": figure.new,
-        "change_pct": _change_pct(ratio and ratio.value),
-        "low_pct": _change_pct(ratio and ratio.low),
-        "high_pct": _change_pct(ratio and ratio.high),
+        **dict(zip(names, map(_change_pct, values), strict=True)),
         "p": ratio and ratio.p,
         "basis": ratio and ratio.basis,
         "significant": ratio is not None and ratio.is_significant,

@@ -138,12 +138,12 @@ def sweep_table(
         columns["workload"] = [row.combination.workload for row in rows]
     for key in plan.varied:
         columns[option_name(key)] = [f"{row.combination.varied[key]}" for row in rows]
-    live = [current.get(row.combination.index, _NOT_RUNNING) for row in rows]
+    live = [(row, current.get(row.combination.index, _NOT_RUNNING)) for row in rows]
     columns["runs" if plan.repeats > 1 else "status"] = [
         "queued"
         if plan.repeats == 1 and row.combination.index in queued
-        else _status_text(row, plan, row.combination.index in running, of_row.progress, goes_on)
-        for row, of_row in zip(rows, live, strict=True)
+        else _status_text(row, plan, row.combination.index in running, now.progress, goes_on)
+        for row, now in live
     ]
     texts = {option_name(v.key) for v in plan.variations if isinstance(v.values[0], str)}
     texts |= {"", "workload", "runs", "status"}
@@ -151,17 +151,13 @@ def sweep_table(
     time = heading_of(plan.metrics[plan.workloads[0]]) if len(metrics) == 1 else "time"
     columns[time] = [_time(row, metrics) for row in rows]
     rates = [
-        of_row.rate if row.samples_per_second is None else row.samples_per_second
-        for row, of_row in zip(rows, live, strict=True)
+        now.rate if row.samples_per_second is None else row.samples_per_second for row, now in live
     ]
     columns["samples/s"] = _texts(rates, units.rate)
     if leaders:
         columns["of fastest"] = [_share_of_fastest(leaders, row) for row in judged]
     for n, name in enumerate(_LOSSES):
-        losses = [
-            _loss_text(of_row.losses[n] or row.losses[n])
-            for row, of_row in zip(rows, live, strict=True)
-        ]
+        losses = [_loss_text(now.losses[n] or row.losses[n]) for row, now in live]
         if any(losses):
             columns[name] = losses
     measured: tuple[tuple[str, list[float | None], Callable[[float], str]], ...] = (
@@ -172,13 +168,10 @@ def sweep_table(
     for name, values, text in measured:
         if any(value is not None for value in values):
             columns[name] = _texts(values, text)
-    scaling = scaling_of(judged)
-    if scaling:
-        by_row = [scaling.get(row.combination.index) for row in rows]
-        speed_ups = [None if scaled is None else scaled.speed_up.value for scaled in by_row]
-        efficiencies = [None if scaled is None else scaled.efficiency for scaled in by_row]
-        columns["speed-up"] = _texts(speed_ups, units.ratio)
-        columns["efficiency"] = _texts(efficiencies, units.share)
+    if scaling := scaling_of(judged):
+        scaled = [scaling.get(row.combination.index) for row in rows]
+        columns["speed-up"] = ["" if s is None else units.ratio(s.speed_up.value) for s in scaled]
+        columns["efficiency"] = ["" if s is None else units.share(s.efficiency) for s in scaled]
     # The note on completed runs holds while another one runs.
     notes = (
         _note(row) if row.completed or row.combination.index not in running else "" for row in rows

@@ -333,26 +333,16 @@ def _row(
 ) -> tuple[str, ...]:
     ratio, runs = figure.ratio, "+".join(map(str, figure.runs))
     base, new = _numbers(figure)
-    if figure.base is None or figure.new is None:
-        return name, base, new, why_missing, "", "", "", runs
-    if figure.why is not None:
-        return name, base, new, "not compared", "", "", "", runs
+    note = why_missing or ("not compared" if figure.why is not None else "")
+    if ratio is None or note:
+        return name, base, new, note, "", "", "", runs
     interval = ""
-    if ratio is not None and ratio.low is not None and ratio.high is not None:
+    if ratio.low is not None and ratio.high is not None:
         is_known = not verdicts.is_unknown(ratio)
         interval = verdicts.change(ratio.low, ratio.high) if is_known else verdicts.TOO_FEW
-    return (
-        name,
-        base,
-        new,
-        ""
-        if ratio is None
-        else change_text(ratio).removeprefix("" if is_tested else f"{NOT_TESTED} "),
-        _bar_of(figure, largest),
-        interval,
-        "" if ratio is None or ratio.p is None else p_text(ratio.p),
-        runs,
-    )
+    change = change_text(ratio).removeprefix("" if is_tested else f"{NOT_TESTED} ")
+    p = "" if ratio.p is None else p_text(ratio.p)
+    return name, base, new, change, _bar_of(figure, largest), interval, p, runs
 
 
 def change_text(ratio: Ratio) -> str:

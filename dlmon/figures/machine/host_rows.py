@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from dlmon.figures import units
@@ -238,18 +239,20 @@ def summary(
         gpu = "live GPU" if len(current) < len(hosts) else "GPU"
         counted = units.counted(gpus, gpu)
         parts.append(f"{free} of {counted} free" if known else counted)
-    states = [snapshot.state for snapshot in hosts]
-    for state, singular, plural in (
-        (HostState.LOST, "lost", "lost"),
-        (HostState.NEEDS_PERSON, "needs you", "need you"),
-        (HostState.UNREACHED, "not reached", "not reached"),
-        (HostState.CONNECTING, "connecting", "connecting"),
-        (HostState.NOT_STARTED, "not started", "not started"),
-        (HostState.ENDED, "ended", "ended"),
+    states = Counter(snapshot.state for snapshot in hosts)
+    for state, text in (
+        (HostState.LOST, "lost"),
+        (
+            HostState.NEEDS_PERSON,
+            "needs you" if states[HostState.NEEDS_PERSON] == 1 else "need you",
+        ),
+        (HostState.UNREACHED, "not reached"),
+        (HostState.CONNECTING, "connecting"),
+        (HostState.NOT_STARTED, "not started"),
+        (HostState.ENDED, "ended"),
     ):
-        count = states.count(state)
-        if count:
-            parts.append(f"{count} {singular if count == 1 else plural}")
+        if states[state]:
+            parts.append(f"{states[state]} {text}")
     if silent := sum(map(is_silent, hosts)):
         parts.append(f"{silent} silent")
     running = sum(len(snapshot.sessions or ()) for snapshot in current)

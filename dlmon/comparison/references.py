@@ -24,13 +24,7 @@ from dlmon.comparison.conditions import (
     with_defaults,
 )
 from dlmon.comparison.price import usd_per_hour_of, year_of
-from dlmon.comparison.published import (
-    MIXED,
-    NO_PRECISION,
-    Published,
-    published,
-    published_metrics,
-)
+from dlmon.comparison.published import MIXED, NO_PRECISION, Published, published, published_metrics
 from dlmon.quantities import STEP_MS
 from dlmon.records import RunSeconds, Status
 from dlmon.records.record import record

@@ -11,23 +11,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dlmon.comparison.arguments import NOT_GIVEN, arguments_of
-from dlmon.comparison.compared_run import (
-    BACKEND,
-    RunFigures,
-    lower_is_better,
-    options_with_effect,
-)
+from dlmon.comparison.compared_run import BACKEND, RunFigures, lower_is_better, options_with_effect
 from dlmon.quantities import BY_KEY, OTHER_CORES, QUANTITIES, SAMPLES_PER_SECOND, Quantity
 from dlmon.records import GpuState, Status, TimePart
 from dlmon.records.record import record
 from dlmon.records.sanitize import SHOWN_LENGTH, clean
-from dlmon.statistics.ratios import (
-    Claim,
-    Ratio,
-    geometric_mean,
-    ratio_of,
-    run_spread,
-)
+from dlmon.statistics.ratios import Claim, Ratio, geometric_mean, ratio_of, run_spread
 
 THROUGHPUT = SAMPLES_PER_SECOND
 ACCOUNT = "account."

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dlmon.comparison.compared_run import (
-    RunFigures,
-    timing_by,
-)
+from dlmon.comparison.compared_run import RunFigures, timing_by
 from dlmon.comparison.conditions import Conditions, with_defaults
 from dlmon.comparison.references import Match, fastest_published, find_match
 from dlmon.comparison.same_script import is_same_work
@@ -18,11 +15,7 @@ from dlmon.figures.session.compared_figure import mode_of, timing_of_result
 from dlmon.log.directory import SessionEntry
 from dlmon.options.run_options import RunOptions, as_typed, in_words
 from dlmon.quantities import BY_KEY, STEP_MS
-from dlmon.records import (
-    Result,
-    SessionHeader,
-    Status,
-)
+from dlmon.records import Result, SessionHeader, Status
 from workloads.catalog import Workload
 
 if TYPE_CHECKING:

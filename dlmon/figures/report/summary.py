@@ -7,11 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from dlmon.comparison.references import find_match, missing_part
 from dlmon.figures import units
-from dlmon.figures.comparison.earlier_runs import (
-    comparable_text,
-    conditions_of,
-    default_conditions,
-)
+from dlmon.figures.comparison.earlier_runs import comparable_text, conditions_of, default_conditions
 from dlmon.figures.comparison.run_rows import comparison_among, comparison_bars
 from dlmon.figures.lists.session_list import (
     device_name,
@@ -53,13 +49,7 @@ from dlmon.figures.session.time_breakdown import (
 from dlmon.figures.session.tokens import tokens_text
 from dlmon.log.directory import SessionEntry
 from dlmon.log.label import Label
-from dlmon.quantities import (
-    GPU_ACTIVITY,
-    QUANTITIES,
-    SAMPLES_PER_SECOND,
-    measured_value,
-    number_in,
-)
+from dlmon.quantities import GPU_ACTIVITY, QUANTITIES, SAMPLES_PER_SECOND, measured_value, number_in
 from dlmon.records import RunSeconds, SecondsPerEpoch, Status, TimePart
 from dlmon.records.record import record
 from dlmon.records.training import WAITS

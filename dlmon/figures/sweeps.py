@@ -885,15 +885,14 @@ def progress_texts(run: SweepRun) -> tuple[str, str, float]:
     done = f"{count - left} of {count} runs done{broken}"
     lost = sum(current.is_lost for current in run.current.values())
     running = len(run.current) - lost
-    parts = [f"{n} {state}" for n, state in ((running, "running"), (lost, "lost")) if n]
+    counts = [(running, "running"), (lost, "lost")]
     if not run.ended:
         # Those of a host that is lost don't wait for anything.
         under_way = {current.slot for current in run.current.values()}
         ended = (o for slot, o in sweep.outcomes.items() if slot not in under_way)
         not_run = sum(outcome.status == RunStatus.NOT_RUN for outcome in ended)
-        waiting = left - len(run.current) - not_run
-        parts += [f"{waiting} waiting"] * (waiting > 0)
-        parts += [f"{not_run} not run"] * (not_run > 0)
+        counts += [(left - len(run.current) - not_run, "waiting"), (not_run, "not run")]
+    parts = [f"{number} {state}" for number, state in counts if number > 0]
     if not run.ended and run.seconds_left is not None:
         parts.append(f"about {units.time_left(run.seconds_left)}")
     return done, "  ".join(parts), (count - left) / count if count else 1.0

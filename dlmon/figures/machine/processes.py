@@ -71,11 +71,10 @@ def about_process(process: Process, every: Iterable[Process]) -> str:
     """Write what a table may have no room for: the whole user, the parent, the threads."""
     parent = next((row for row in every if row.pid == process.parent), None)
     program = parent and program_name(parent.command)
+    named = f" ({program})" if program else ""
     parts = (
         f"of {process.user}" if process.user else "",
-        ""
-        if not process.parent
-        else f"parent {process.parent}{f' ({program})' if program else ''}",
+        f"parent {process.parent}{named}" if process.parent else "",
         "" if process.threads is None else units.counted(process.threads, "thread"),
     )
     return ", ".join(filter(None, parts))

@@ -446,12 +446,8 @@ class MetricCurves:
             is_known = reading.metric in self.lines
             if is_drawn and (is_known or len(self.lines) < MOST_METRICS):
                 line = self.lines.setdefault(reading.metric, {}).setdefault(reading.of, [])
-                line.append(
-                    (
-                        max(0, self.running_time.at(reading.t) - self.header.t),
-                        drawable(reading.value),
-                    )
-                )
+                t = max(0, self.running_time.at(reading.t) - self.header.t)
+                line.append((t, drawable(reading.value)))
 
     def adding(self, records: Iterable[Record]) -> Iterator[Record]:
         """Yield records unchanged, and add them."""

@@ -37,9 +37,8 @@ def _script_framework(snapshot: Snapshot) -> str:
     if not snapshot.header.is_script or not snapshot.trainers:
         return ""
     trainer = snapshot.trainers[0].trainer
-    name = {"dlmon": "reported by the script", **FRAMEWORKS}.get(
-        trainer.framework, trainer.framework
-    )
+    names = {"dlmon": "reported by the script", **FRAMEWORKS}
+    name = names.get(trainer.framework, trainer.framework)
     text = f"{name} {trainer.framework_version or ''}".rstrip()
     if trainer.backend is None:
         return text
@@ -163,9 +162,8 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
     progress = snapshot.progress
     if progress is None or snapshot.overdue_s is not None:
         return ""
-    if (progress.is_over and progress.epoch + 1 >= (progress.epochs or 0)) or trained_text(
-        snapshot
-    ):
+    is_last = progress.epoch + 1 >= (progress.epochs or 0)
+    if (progress.is_over and is_last) or trained_text(snapshot):
         return ""
     to_end_s = progress.run_left_s if progress.end_left_s is None else progress.end_left_s
     noun = epoch_word(snapshot.header)
@@ -175,7 +173,7 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
         # The length of the training is inferred, and may be wrong.
         run = f"~ {run}"
     # The last epoch ends with the run: one time is enough.
-    has_both = bool(epoch and run) and (progress.epochs or 0) > progress.epoch + 1
+    has_both = bool(epoch and run) and not is_last
     with_epoch = is_wide and has_both and not progress.is_over and progress.steps is not None
     end = (f"run {run}" if run else epoch) + _end(snapshot, progress, is_wide)
     cost = cost_so_far(snapshot, to_end_s, is_wide)

@@ -11,8 +11,6 @@ from dlmon.records.record import record
 from dlmon.session.snapshot import Snapshot
 
 STARTING = (TimePart.STARTUP, TimePart.LOADING, TimePart.BUILDING, TimePart.COMPILING)
-
-
 _LEAST_WAIT_PCT = 10.0
 
 
@@ -44,14 +42,8 @@ def doing_rows(snapshot: Snapshot) -> tuple[StartRow, ...]:
         busy = tree.cpu_pct / 100
         waits = tree.cpu_wait_pct or 0.0
         waiting = f"waits {waits:.0f} %" if waits >= _LEAST_WAIT_PCT else ""
-        rows.append(
-            StartRow(
-                "CPU",
-                busy / cores,
-                f"this run {busy:.1f} of {units.counted(cores, 'core')}",
-                waiting,
-            )
-        )
+        used = f"this run {busy:.1f} of {units.counted(cores, 'core')}"
+        rows.append(StartRow("CPU", busy / cores, used, waiting))
     if tree.rss_mib is not None:
         total_mib = machine.usable_memory_mib
         share = tree.rss_mib / total_mib if total_mib else 0.0

@@ -195,8 +195,10 @@ def session(
         for made in newest_first[:1]
         for section in describe_profile(made, "The newest profile")
     ]
+    stall = longest_stall(report.session.snapshot())
+    source = {} if stall is None else {"source of the longest wait": stall.source_lines}
     asks = tuple(_after(entry, report))
-    return Reply((heading, *_state(report), *shown), text, asks, _source(report))
+    return Reply((heading, *_state(report), *shown), text, asks, source)
 
 
 def _with_headings(sections: Iterable[Section]) -> Iterator[tuple[str, Section]]:
@@ -216,12 +218,6 @@ def _state(report: SessionReport) -> Iterator[Section]:
         advice = f"Try: {headline['advice']}." if headline["advice"] else ""
         state = as_sentence(f"{title}: {headline['reason']}")
         yield Note(tuple(filter(None, (state, advice))), "verdict")
-
-
-def _source(report: SessionReport) -> dict[str, tuple[str, ...]]:
-    """Return the source at which the session stood longest."""
-    stall = longest_stall(report.session.snapshot())
-    return {} if stall is None else {"source of the longest wait": stall.source_lines}
 
 
 def _after(entry: SessionEntry, report: SessionReport) -> Iterator[str]:

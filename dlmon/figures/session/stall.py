@@ -88,7 +88,8 @@ def stall_of(gap: Gap | None, snapshot: Snapshot) -> Stall | None:
     at = script or inner
     source, note = source_at(at, snapshot.source_lines)
     here = _line_here(source)
-    waits_for, has_keyboard = waiting_at(inner, at, source), _has_keyboard(snapshot)
+    waits_for = waiting_at(inner, at, source)
+    has_keyboard = snapshot.header.standard_input == StandardInput.TERMINAL
     asks = has_keyboard and waits_for == FOR_DEBUGGER
     if inner == at and _READS.search(here):
         asks = has_keyboard
@@ -105,10 +106,6 @@ def longest_stall(snapshot: Snapshot) -> Stall | None:
     """Return where a run stood in the longest of its gaps whose source is known; else None."""
     stalls = (stall_of(gap, snapshot) for gap in longest_gaps(snapshot.gaps, _MOST_GAPS))
     return next((stall for stall in stalls if stall is not None and stall.source), None)
-
-
-def _has_keyboard(snapshot: Snapshot) -> bool:
-    return snapshot.header.standard_input == StandardInput.TERMINAL
 
 
 def _worker_place(stacks: Sequence[ProcessStack], gap: Gap) -> str:

@@ -253,6 +253,11 @@ def share(value: float) -> str:
     return f"{percentage:.0f} %" if percentage >= 9.5 else f"{percentage:.2g} %"
 
 
+def whole_share(value: float) -> str:
+    """Write a part of 1 in whole percent: 34 %, 1 %, <1 %."""
+    return "<1 %" if 0 < value < 0.005 else f"{100 * value:.0f} %"
+
+
 def gibibytes(mib: float | None) -> str:
     """Write an amount of memory in GiB, or in MiB below 51; a dash if unknown."""
     if mib is not None and 1 <= mib < 51:

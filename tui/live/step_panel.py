@@ -52,7 +52,7 @@ class StepPanel(Lines):
                     split.name_of(name),
                     share,
                     units.milliseconds(ms),
-                    _percent(share),
+                    units.whole_share(share),
                     PART_STYLES[name],
                 )
                 for name, ms, share in split.rows
@@ -63,7 +63,9 @@ class StepPanel(Lines):
             self.set_titles(split.title, of, units.milliseconds(split.step_ms))
         elif times is not None:
             most = max(share for _, share in times.rows)
-            self._shown = [(name, s / most, "", _percent(s), BAR) for name, s in times.rows]
+            self._shown = [
+                (name, s / most, "", units.whole_share(s), BAR) for name, s in times.rows
+            ]
             more = (f"95 % {times.slow}", f"longest {times.longest}")
             self.set_titles("Step times", right=f"median {times.median}", more=more)
         else:
@@ -97,8 +99,3 @@ class StepPanel(Lines):
             )
             for name, share, figure, text, style in rows
         ]
-
-
-def _percent(share: float) -> str:
-    """Write a share in whole percent."""
-    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"

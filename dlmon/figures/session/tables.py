@@ -196,7 +196,7 @@ def _operation_table(profile: Profile, operations: Sequence[Operation], width: i
         return _cut_in_the_middle(name, _SHORT_NAME) if is_wide else name
 
     columns: tuple[Column[Operation], ...] = (
-        number_column("share", lambda operation: _percent(shares[operation])),
+        number_column("share", lambda operation: units.whole_share(shares[operation])),
         Column("", lambda operation: bar(shares[operation])),
         number_column(f"calls{a_step}", calls),
         number_column("µs a call", each),
@@ -211,7 +211,7 @@ def _operation_table(profile: Profile, operations: Sequence[Operation], width: i
         columns = (*columns, kernel)
     table = table_of(columns, shown, is_cut=not is_wide)
     rest = [
-        (_percent(share), bar(share, "░"), *blank, name, *[""] * is_wide)
+        (units.whole_share(share), bar(share, "░"), *blank, name, *[""] * is_wide)
         for name, share in others.items()
         if share >= _LEAST_SHARE
     ]
@@ -233,10 +233,6 @@ def _cut_in_the_middle(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1 - at_end]}…{name[-at_end:]}"
 
 
-def _percent(share: float) -> str:
-    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
-
-
 def _outside_operations(profile: Profile) -> tuple[str, str] | None:
     """Return how much of a step is outside operations on the host; None if little or unknown.
 
@@ -251,7 +247,7 @@ def _outside_operations(profile: Profile) -> tuple[str, str] | None:
         return None
     of_step = f"{units.step_time(operations_ms)} of {units.step_time(step_ms)}"
     return (
-        f"OUTSIDE OPERATIONS {_percent(1 - operations_ms / step_ms)}",
+        f"OUTSIDE OPERATIONS {units.whole_share(1 - operations_ms / step_ms)}",
         f"of a step: {of_step} are operations, the rest is your own code, or a wait",
     )
 
@@ -289,14 +285,15 @@ def _largest_of(profile: Profile, operations: Sequence[Operation]) -> tuple[str,
             parts[part] = parts.get(part, 0.0) + operation.share * (1 - idle)
         which = f", in {units.counted(len(of_kind), 'operation')}"
         if "" not in parts:
-            which = f": {', '.join(f'{part} {_percent(share)}' for part, share in parts.items())}"
+            texts = (f"{part} {units.whole_share(share)}" for part, share in parts.items())
+            which = f": {', '.join(texts)}"
         if not kind:
             # Of these, only the largest is one thing.
             kind, which, of_kind = "LARGEST OPERATION", f": {of_kind[0].name}", of_kind[:1]
         less_work = _less_work(of_kind) if is_of_device else ""
         shares.append((sum(o.share for o in of_kind) * (1 - idle), kind, which, less_work))
     share, name, which, advice = max(shares, key=lambda row: row[0])
-    return f"{name} {_percent(share)}", f"of {of}{which}", advice
+    return f"{name} {units.whole_share(share)}", f"of {of}{which}", advice
 
 
 def _less_work(kernels: Sequence[Operation]) -> str:
@@ -364,7 +361,7 @@ def _profile_text(profile: Profile) -> str:
         step_ms = (profile.end - profile.begin) / 1e6 / (profile.steps or 1)
         text += f", {units.step_time(step_ms)} a step"
     parts = zip(("the device idle", "copying", "communicating"), _shares(profile), strict=True)
-    shares = [f"{name} {_percent(share)}" for name, share in parts if share]
+    shares = [f"{name} {units.whole_share(share)}" for name, share in parts if share]
     return ", ".join([text, *shares])
 
 

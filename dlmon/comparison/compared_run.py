@@ -183,14 +183,6 @@ def is_time(value: float) -> bool:
     return 0 < value < math.inf
 
 
-def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | None:
-    """Return the number of CPUs that a run may use: `--cpus`, else all that are available."""
-    cpus = options.get("cpus")
-    if type(cpus) is int and cpus > 0:
-        return cpus
-    return machine.cores if machine else None
-
-
 @record(frozen=True)
 class Curve:
     """One quantity of a run over time.

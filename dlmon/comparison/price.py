@@ -1,4 +1,4 @@
-"""The price of a machine per hour, and the year of a figure. Pure."""
+"""The price of a machine per hour, the CPUs of a run, and the year of a figure. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from dlmon.numbers import decimal_number
+from dlmon.records import MachineFacts
 from dlmon.records.record import record
 from dlmon.records.sanitize import quoted
 
@@ -54,13 +55,21 @@ def parse_price(text: str) -> Price:
     return Price(usd_per_hour, per_cpu=bool(slash))
 
 
-def usd_per_hour_of(options: Mapping[str, Any], cpus: int | None) -> float | None:
+def cpus_of(options: Mapping[str, Any], machine: MachineFacts | None) -> int | None:
+    """Return the number of CPUs that a run may use: `--cpus`, else all that are available."""
+    cpus = options.get("cpus")
+    if type(cpus) is int and cpus > 0:
+        return cpus
+    return machine.cores if machine else None
+
+
+def usd_per_hour_of(options: Mapping[str, Any], machine: MachineFacts | None) -> float | None:
     """Return the price of an hour of a run; None without a valid `--price` or the CPUs it needs."""
     price = options.get("price")
     if not isinstance(price, str):
         return None
     try:
-        return parse_price(price).cost_usd(3600.0, cpus)
+        return parse_price(price).cost_usd(3600.0, cpus_of(options, machine))
     except ValueError:
         return None
 

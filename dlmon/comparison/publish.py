@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compared_run import RunFigures, cpus_of
-from dlmon.comparison.price import usd_per_hour_of, year_of
+from dlmon.comparison.compared_run import RunFigures
+from dlmon.comparison.price import cpus_of, usd_per_hour_of, year_of
 from dlmon.comparison.published import (
     COLUMNS,
     LARGEST_FILE,
@@ -86,7 +86,7 @@ def _cells_of(run: RunFigures, name: str, epochs: int | None) -> dict[str, Any]:
     framework, cpus = run.framework or "", cpus_of(run.options, None)
     if run.precision in PRECISIONS:
         framework = f"{framework} {run.precision}".strip()
-    price = usd_per_hour_of(run.options, cpus)
+    price = usd_per_hour_of(run.options, None)
     return {
         "workload": run.workload,
         "device": device,

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dlmon.comparison.compared_run import RATE_UNITS, RunFigures, Timing, cpus_of, is_time
+from dlmon.comparison.compared_run import RATE_UNITS, RunFigures, Timing, is_time
 from dlmon.comparison.conditions import (
     SIZED_BY_DATA,
     VOCABULARY_ESTIMATED,
@@ -192,7 +192,7 @@ def _row(kind: str, metric: str, run: RunFigures, conditions: Conditions) -> Com
         badges=(*badges, *run.warnings.values()),
         year=None if is_this else year_of(run.wall),
         framework=run.framework,
-        usd_per_hour=usd_per_hour_of(run.options, cpus_of(run.options, run.machine)),
+        usd_per_hour=usd_per_hour_of(run.options, run.machine),
         session=run.session,
     )
 

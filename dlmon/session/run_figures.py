@@ -9,12 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlmon.comparison.compared_run import (
-    Curve,
-    RunFigures,
-    cpus_of,
-    timings_of,
-)
+from dlmon.comparison.compared_run import Curve, RunFigures, timings_of
 from dlmon.comparison.conditions import busy_at_start, first_batch_compiled
 from dlmon.comparison.peaks import MEASURED
 from dlmon.comparison.price import usd_per_hour_of
@@ -206,7 +201,7 @@ def _figures(
     model = None if snapshot is None else snapshot.measured_model
     figures = snapshot or result
     epoch = None if figures is None else figures.seconds_per_epoch
-    price = usd_per_hour_of(header.options, cpus_of(header.options, header.machine))
+    price = usd_per_hour_of(header.options, header.machine)
     if price is not None and epoch is not None:
         values["cost_usd_per_epoch"] = price * epoch.value / 3600
     account = getattr(snapshot, "time_breakdown", None) or getattr(result, "account", None) or {}

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlmon.comparison.compared_run import cpus_of
-from dlmon.comparison.price import parse_price
+from dlmon.comparison.price import cpus_of, parse_price
 from dlmon.protocol.job import Job
 from dlmon.protocol.stop import signal_name
 from dlmon.quantities import QUANTITIES

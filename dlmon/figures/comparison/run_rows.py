@@ -9,8 +9,9 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import field, replace
 
 from dlmon.comparison.arguments import GIVEN, NOT_GIVEN, PROGRAM, is_secret
-from dlmon.comparison.compared_run import BACKEND, RunFigures, cpus_of
+from dlmon.comparison.compared_run import BACKEND, RunFigures
 from dlmon.comparison.conditions import Conditions
+from dlmon.comparison.price import cpus_of
 from dlmon.comparison.published import Published, PublishedDevice, find_device
 from dlmon.comparison.references import (
     INCLUDES_COMPILE,

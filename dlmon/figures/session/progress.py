@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from dlmon.comparison.compared_run import cpus_of
 from dlmon.comparison.price import usd_per_hour_of
 from dlmon.figures import units
 from dlmon.figures.session import tokens
@@ -183,7 +182,7 @@ def times_left(snapshot: Snapshot, is_wide: bool) -> str:
 def cost_so_far(snapshot: Snapshot, to_end_s: float | None, is_wide: bool = True) -> str:
     """Return the cost of the run so far, and in all if its end is known; empty without a price."""
     header = snapshot.header
-    hour_usd = usd_per_hour_of(header.options, cpus_of(header.options, header.machine))
+    hour_usd = usd_per_hour_of(header.options, header.machine)
     if hour_usd is None:
         return ""
     until_s = [snapshot.elapsed_s, *([] if to_end_s is None else [snapshot.elapsed_s + to_end_s])]

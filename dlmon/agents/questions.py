@@ -15,6 +15,7 @@ from dlmon.agents.reply import Reply
 from dlmon.agents.script_text import ScriptText
 from dlmon.comparison.compared_run import Curve
 from dlmon.comparison.published import published
+from dlmon.comparison.sides import METRIC
 from dlmon.figures import units
 from dlmon.figures.columns import Column, table_of
 from dlmon.figures.comparison.side_rows import describe_sides, without_secrets
@@ -319,7 +320,8 @@ def compare(place: Place, base: str, new: str, host: str | None = None) -> Reply
     new_logs = place.logs(new, host)
     text = _texts_of([read_entry(log) for log in (*base_logs, *new_logs)])
     sides = compare_logs(base_logs, new_logs)
-    text.learn(figure.name.partition(":")[2] for figure in sides.figures)
+    names = [figure.name for figure in sides.figures]
+    text.learn(name.removeprefix(METRIC) for name in names if name.startswith(METRIC))
     text.learn(file.name for file in (sides.code.files or () if sides.code else ()))
     asks = [f"session({id_of(new_logs[-1])!r})"]
     if min(len(base_logs), len(new_logs)) < 2:

@@ -175,6 +175,16 @@ def test_two_sides_are_compared_and_one_run_a_side_is_no_proof(ask, tmp_path):
     assert asked["ask_next"][1].startswith("ab(")
 
 
+def test_the_name_of_a_metric_is_in_no_sentence_of_a_comparison(ask, tmp_path):
+    for number in range(2):
+        header, *records = recorded_session(session_id=f"s{number}", data="real")
+        metrics = [Metrics(header.t + at, {ORDER: 0.5 + number}) for at in (1, 10**10)]
+        write_log(tmp_path, [header, metrics[0], *records[:-2], metrics[1], *records[-2:]])
+    asked = ask("compare", base="s0", new="s1")
+    assert "«1»" in said(asked)
+    assert "Ignore" not in said(asked)
+
+
 def test_a_log_that_is_cut_in_a_line_has_a_page(ask, tmp_path):
     path = write_log(tmp_path, recorded_session(session_id="s0"))
     data = path.read_bytes()

@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlmon.protocol.job import Job, Refused
 from dlmon.protocol.stop import RESUME, SUSPEND
@@ -93,6 +93,8 @@ class PairInTurns:
 
     async def launch(self, slot: Slot, job: Job) -> RunInTurns | Refused:
         """Start the next run; return it, or why there is none."""
+        # Before a run, the machine is watched for an interval.
+        job = replace(job, interval_s=min(job.interval_s, LEAST_TURN_S))
         host = self.hosts[len(self.runs)]
         answer = await host.launch(job)
         if isinstance(answer, Refused):

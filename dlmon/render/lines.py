@@ -21,6 +21,8 @@ _GAP, _BELOW = "  ", "    "
 _BAR, _BAR_CELLS = "█", 24
 # Columns are dropped until a last column of words has at least this many cells.
 _LEAST_OF_LAST = 32
+# Of a last column that is cut, as many cells tell something.
+_LEAST_OF_CUT = 8
 _NOTE_STYLES: dict[str, Style] = {
     "verdict": "strong", "good": "good", "warning": "high", "list": "", "plain": "dim",
 }  # fmt: skip
@@ -168,7 +170,9 @@ def _rows(
         style = styles[number % len(styles)] if styles else ""
         last_style = last_styles[number] if last_styles else ""
         if is_cut and width is not None:
-            yield ((shortened(lead + last, max(width, widths[0])).rstrip(), style),)
+            has_last = width - cell_len(lead) >= min(_LEAST_OF_CUT, cell_len(last))
+            text = lead + last if has_last else lead.rstrip()
+            yield ((shortened(text, max(width, widths[0])).rstrip(), style),)
             continue
         room = 0 if width is None else width - cell_len(lead)
         least = max(min(_LEAST_OF_LAST, cell_len(last)), *map(cell_len, last.split(" ")))

@@ -64,6 +64,7 @@ def test_a_last_cell_is_wrapped_beside_its_row_or_stands_below_where_there_is_no
     # Where each row is one line, its end is cut and its first cell never.
     one_line = replace(table, is_cut=True)
     assert texts(one_line, width=24)[1] == "a-device  the published…"
+    assert texts(one_line, width=16)[1] == "a-device"
     assert texts(one_line, width=5)[1].startswith("a-devic")
 
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from fakes.costly import with_costly
 
 from .conftest import SCRIPTS
 
@@ -33,11 +34,11 @@ def check(ran, jits):
         assert first != second
 
 
+@pytest.mark.parametrize("jit", with_costly(["off", "on"], but="off"))
 def test_gradients_are_right_and_change_no_weight_and_all_else_is_as_in_training(
-    tensorflow, tmp_path
+    tensorflow, tmp_path, jit
 ):
-    jits = ("off", "on")
-    check(tensorflow.run_alone(SCRIPT, *jits, directory=tmp_path), jits)
+    check(tensorflow.run_alone(SCRIPT, jit, directory=tmp_path), [jit])
 
 
 @pytest.mark.costly

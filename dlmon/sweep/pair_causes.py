@@ -89,14 +89,18 @@ class Causes:
 
     @property
     def leading(self) -> tuple[PartDifference, ...]:
-        """The proven parts that explain most of the difference: one, or two if one is too small."""
+        """The proven parts that explain most of the difference: one, or two if one is too small.
+
+        Empty if two are less than half of it.
+        """
         if self.step is None or not self.step.is_proven:
             return ()
         whole_ms = self.step.difference_ms
         same_way = [p for p in self.parts if p.is_proven and p.difference_ms * whole_ms > 0]
         if same_way and same_way[0].difference_ms / whole_ms >= _MOST:
             return (same_way[0],)
-        return tuple(same_way[:2])
+        explained_ms = sum(part.difference_ms for part in same_way[:2])
+        return tuple(same_way[:2]) if explained_ms / whole_ms >= 0.5 else ()
 
     def explains_all(self, part: PartDifference) -> bool:
         """Return whether a part's difference is that of the whole step."""

@@ -61,3 +61,21 @@ def test_the_waiting_for_data_is_that_of_all_steps_not_of_the_few_that_were_meas
     causes = causes_of([(run(9.0, 2.0), run(1.0, 5.0))])
     (wait,) = (part for part in causes.parts if "wait" in part.part)
     assert (wait.part, wait.base_ms, wait.new_ms) == ("step.wait_ms", 2.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("longer_waits_ms", "leading"), [((1.9, 2.0, 2.1), ["step.wait_ms"]), ((1.0, 5.0, -3.0), [])]
+)
+def test_a_small_part_that_is_proven_is_not_most_of_a_difference(longer_waits_ms, leading):
+    def run(rate, wait_ms, forward_ms):
+        values = {"samples_per_second": rate, "step.wait_ms": wait_ms}
+        return replace(
+            THIS, values=values | {"step.forward_ms": forward_ms}, batch_size=10, batches=None
+        )
+
+    # A step takes 10 and 12 ms; of that, forward surely takes 0.02 ms.
+    pairs = [
+        (run(1000.0, 5.0, 3.0), run(1000 / 1.2, 5.0 + longer_ms, 3.02))
+        for longer_ms in longer_waits_ms
+    ]
+    assert [part.part for part in causes_of(pairs).leading] == leading

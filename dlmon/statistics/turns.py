@@ -68,8 +68,9 @@ def turn_sums(
 
 def sum_of_turns(sums: Iterable[TurnSum]) -> TurnSum:
     """Return what counts of all turns together."""
-    both = list(sums)
-    return TurnSum(math.fsum(turn.samples for turn in both), sum(turn.counted_ns for turn in both))
+    turns = list(sums)
+    samples = math.fsum(turn.samples for turn in turns)
+    return TurnSum(samples, sum(turn.counted_ns for turn in turns))
 
 
 def log_ratio_error(one: Sequence[TurnSum], other: Sequence[TurnSum]) -> float | None:

@@ -203,8 +203,7 @@ def limit_of(
     least_shares = (share or 0.0) / 2, time.of_steps * (1.0 if share is None else share) + _LEADS_BY
     for item, least in zip((ranks, largest), least_shares, strict=True):
         leads = item is not None and (item.share or 0.0) >= least
-        if item is not None and evidence and _explains_pauses(evidence[0], item):
-            leads = False
+        leads = leads and not (item and evidence and _explains_pauses(evidence[0], item))
         if item is not None and (leads or evidence):
             evidence.insert(0 if leads else 1, item)
     return Limit((*before, *evidence), checks[-1].measured if checks else (), is_over)
